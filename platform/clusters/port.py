@@ -1,0 +1,286 @@
+"""What Tidegate says to a Kubernetes cluster and hears from it, in Tidegate's words.
+
+Every verb is idempotent: repeating it changes nothing, so that a crash at any point is repaired by doing it again.
+Units are counted integers, CPU thousandths of a core, memory bytes, times aware UTC datetimes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+
+class ClusterError(Exception):
+    """Something that a cluster answered or failed to answer."""
+
+
+class Unreachable(ClusterError):
+    """No answer, or none that can be trusted (connection, time-out, 401, 429, 5xx): unknown, never failed. Try again later.
+
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        """Keep the server's wish for a pause in seconds, where it named one."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Refused(ClusterError):
+    """The API server refuses the object as invalid (400, 403 but for quota, 404 of a kind, 422): repeating it cannot help.
+
+    """
+
+
+class QuotaRefused(ClusterError):
+    """A ResourceQuota of the namespace refuses the object: it may pass later."""
+
+
+class NameTaken(ClusterError):
+    """An object of that name exists and is not ours, or is being deleted."""
+
+    def __init__(self, message: str, *, leaving: bool) -> None:
+        """Tell whether the object is ours and on its way out (try again) or foreign."""
+        super().__init__(message)
+        self.leaving = leaving
+
+
+class Gone(ClusterError):
+    """The watch's position is too old (410): list again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """A node's taint; effect is NoSchedule, PreferNoSchedule or NoExecute."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """What a pod puts up with; an empty effect means every effect, an empty key with operator Exists every taint."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSeen:
+    """A node as the API server shows it.
+
+    ``counted`` has allocatable extended resources (``nvidia.com/gpu``: 8) and no zeros.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    ready: bool
+    cordoned: bool
+    cpu: int
+    memory: int
+    pods: int
+    counted: Mapping[str, int]
+    capacity: Mapping[str, int]
+
+
+class PodPhase(StrEnum):
+    """Kubernetes' own words for where a pod stands."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSeen:
+    """A pod that exists.
+
+    ``wave`` and ``group`` are set for our pods, read from labels; ``index`` is the Job completion index.
+
+    ``waiting_reason`` names why a container or the scheduler waits (ErrImagePull, Unschedulable …), ``message`` its
+    text.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str | None
+    phase: PodPhase
+    leaving: bool
+    gated: bool
+    cpu: int
+    memory: int
+    counted: Mapping[str, int]
+    wave: str | None = None
+    group: int = 0
+    index: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    waiting_reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveSeen:
+    """A Kubernetes Job that carries our labels: one group of one wave."""
+
+    namespace: str
+    name: str
+    uid: str
+    wave: str
+    group: int
+    leaving: bool
+    complete: bool
+    failed: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """All that a list shows, and the position from which a watch goes on (opaque to everyone but the adapter)."""
+
+    nodes: tuple[NodeSeen, ...]
+    pods: tuple[PodSeen, ...]
+    waves: tuple[WaveSeen, ...]
+    position: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One event of a watch: what was seen, or (``deleted``) seen for the last time."""
+
+    seen: NodeSeen | PodSeen | WaveSeen
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """Where one task of a group goes: completion index in the object, index in the job, and its witness node."""
+
+    index: int
+    task: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    """One Kubernetes Job of a wave: equal pods."""
+
+    group: int
+    tasks: tuple[TaskSpec, ...]
+    resource: str
+    units: int
+    cpu: int
+    memory: int
+    shm: int = 0
+    image: str
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[str, ...] = ()
+    node_labels: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+
+
+class Placement(StrEnum):
+    """How strictly pods go to their witness node: required, preferred, or left to kube-scheduler."""
+
+    PIN = "pin"
+    PREFER = "prefer"
+    FREE = "free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A wave to run: everything that its Kubernetes objects need.
+
+    ``wave`` is its UUID, ``number`` counts the job's waves from 1.
+    """
+
+    wave: str
+    job: str
+    job_name: str
+    number: int
+    attempt: int
+    team: str
+    queue: str
+    namespace: str
+    gang: bool
+    groups: tuple[GroupSpec, ...]
+    priority_class: str
+    priority_value: int
+    placement: Placement = Placement.PIN
+    grace_seconds: int = 30
+    fence_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveRef:
+    """Which wave: enough to find its objects without asking the database."""
+
+    wave: str
+    job: str
+    number: int
+    namespace: str
+    groups: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A gated pod that may go to one node; ``task`` is its index in the job."""
+
+    namespace: str
+    pod: str
+    node: str
+    task: int
+    placement: Placement = Placement.PIN
+
+
+class Cluster(Protocol):
+    """One Kubernetes cluster."""
+
+    def check(self) -> str:
+        """Return the server's version, or raise Unreachable."""
+        ...
+
+    def inventory(self) -> Inventory:
+        """List nodes, pods and our Jobs."""
+        ...
+
+    def watch(self, position: Mapping[str, str], *, seconds: float) -> Iterator[Change]:
+        """Yield changes behind ``position`` for at most ``seconds``; raise Gone when the position is too old."""
+        ...
+
+    def ensure_team(self, namespace: str, *, team: str, ceiling: Mapping[str, int] | None) -> None:
+        """Make sure of the team's namespace and its ResourceQuota fence (``None``: no fence), keyed by counted resource.
+
+        """
+        ...
+
+    def launch(self, launch: Launch) -> None:
+        """Create what the wave needs, or find it already there; raise Refused, QuotaRefused, NameTaken or Unreachable.
+
+        """
+        ...
+
+    def pin(self, pins: Sequence[Pin]) -> None:
+        """Narrow each gated pod to its node and remove our gate; pods that are gone or free already are passed over."""
+        ...
+
+    def stop(self, ref: WaveRef, *, grace_seconds: int | None = None) -> None:
+        """Delete the wave's objects and pods; what is gone already is passed over."""
+        ...
+
+    def logs(
+        self, namespace: str, pod: str, *, tail: int | None = None, follow: bool = False, timestamps: bool = False
+    ) -> Iterator[bytes]:
+        """Yield a pod's log in chunks of bytes; raise Refused when the pod is gone."""
+        ...

@@ -1,0 +1,1 @@
+"""The Django project: settings, URLs, Celery, ASGI, and errors translated once."""

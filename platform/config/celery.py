@@ -1,0 +1,11 @@
+"""Celery: two queues, `admission` for the loop and `release` for talking to clusters; beat is the net under the hints."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+app = Celery("tidegate")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()

@@ -1,0 +1,115 @@
+"""Django settings; every deployment difference is an environment variable (see .env.example)."""
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+
+
+def env(name: str, default: str = "") -> str:
+    """Return an environment variable, or the default where it is unset or empty."""
+    return os.environ.get(name) or default
+
+
+def env_flag(name: str, *, default: bool) -> bool:
+    """Return a yes/no environment variable."""
+    return env(name, "1" if default else "0").lower() in {"1", "true", "yes", "on"}
+
+
+def database(url: str) -> dict[str, object]:
+    """Read a postgresql:// URL into Django's form."""
+    parts = urlsplit(url)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.lstrip("/"),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(parts.hostname or ""),
+        "PORT": str(parts.port or ""),
+        "OPTIONS": {"connect_timeout": 5},
+        "CONN_HEALTH_CHECKS": True,
+        "CONN_MAX_AGE": 60,
+    }
+
+
+DEBUG = env_flag("TIDEGATE_DEBUG", default=False)
+SECRET_KEY = env("TIDEGATE_SECRET_KEY", "insecure-for-tests-and-development-only-never-in-production")
+ALLOWED_HOSTS = env("TIDEGATE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1],testserver").split(",")
+CSRF_TRUSTED_ORIGINS = [origin for origin in env("TIDEGATE_TRUSTED_ORIGINS").split(",") if origin]
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "servestatic.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django.contrib.postgres",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_filters",
+    "django_htmx",
+    "django_structlog",
+    "lucide",
+    "tenants",
+    "queues",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_structlog.middlewares.RequestMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+AUTH_USER_MODEL = "tenants.User"
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "overview"
+LOGOUT_REDIRECT_URL = "login"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {"default": database(env("DATABASE_URL", "postgresql://postgres@127.0.0.1:5432/tidegate"))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env("REDIS_URL", "redis://127.0.0.1:6379/0")
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = Path(env("TIDEGATE_STATIC_ROOT", str(BASE_DIR / ".data" / "static")))
+STATICFILES_DIRS = [BASE_DIR / "static"]
+
+REST_FRAMEWORK: dict[str, object] = {
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+
+# Kubernetes: NAME=KUBECONFIG pairs, separated by commas; a path alone is the cluster "default".
+TIDEGATE_CLUSTERS = env("TIDEGATE_CLUSTERS", env("TIDEGATE_KUBECONFIG"))

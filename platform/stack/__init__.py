@@ -1,0 +1,1 @@
+"""The services that Tidegate needs, from wheels: for `make run`, tests and benchmarks."""

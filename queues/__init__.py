@@ -1,0 +1,1 @@
+"""Jobs, queues and the loop that admits them."""

@@ -1,0 +1,1 @@
+"""The rules of admission: plain Python on frozen values."""

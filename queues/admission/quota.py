@@ -1,0 +1,270 @@
+"""The quota tree: what each team may use now, what it is promised, and who lends what to whom (SEMANTICS 2)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from queues.admission.world import Attempt, Flavor, NodeState, Quota, World
+
+ROOT = 0
+NO_QUOTA = Quota(flavor=0)
+
+
+class Tree:
+    """The teams as dense numbers: 0 is the root, the others follow in order of id."""
+
+    def __init__(self, world: World) -> None:
+        """Number the teams and remember each one's path from itself to just below the root."""
+        teams = sorted(world.teams, key=lambda team: team.id)
+        self.teams = teams
+        self.number = {team.id: place for place, team in enumerate(teams, start=1)}
+        self.parent = [ROOT, *(ROOT if team.parent is None else self.number[team.parent] for team in teams)]
+        self.weight = [1000, *(team.weight for team in teams)]
+        self.ids = [0, *(team.id for team in teams)]
+        self.children: list[list[int]] = [[] for _ in self.parent]
+        for place in range(1, len(self.parent)):
+            self.children[self.parent[place]].append(place)
+        self.path = [tuple(self._climb(place)) for place in range(len(self.parent))]
+        self.upward = sorted(range(1, len(self.parent)), key=lambda place: (-len(self.path[place]), place))
+
+    def _climb(self, place: int) -> Iterator[int]:
+        while place != ROOT:
+            yield place
+            place = self.parent[place]
+
+
+class Line:
+    """Quota and usage of all teams on one flavor; numbers are counted units."""
+
+    def __init__(self, tree: Tree, flavor: Flavor, quotas: dict[int, Quota], installed: int, promised_base: int) -> None:
+        """Take the quotas by team number, the units of all nodes, and what the root may promise (SEMANTICS 2)."""
+        size = len(tree.parent)
+        self.tree = tree
+        self.flavor = flavor
+        self.installed = installed
+        rows = [quotas.get(place, NO_QUOTA) for place in range(size)]
+        self.guaranteed = [row.guaranteed for row in rows]
+        self.borrow = [row.borrow_limit for row in rows]
+        self.lend = [row.lend_limit for row in rows]
+        self.promised = sum(self.guaranteed[1:])
+        self.guaranteed[ROOT] = max(0, promised_base - self.promised)
+        self.overcommitted = False
+        self.subtree = list(self.guaranteed)
+        self.local = [0] * size
+        for place in tree.upward:
+            limit = self.lend[place]
+            self.local[place] = 0 if limit is None else max(0, self.subtree[place] - limit)
+            self.subtree[tree.parent[place]] += self.subtree[place] - self.local[place]
+        self.usage = [0] * size
+        self.firm = [0] * size
+
+    def take(self, place: int, units: int) -> None:
+        """Add units (negative: give them back) to the usage of a team and of what lies above it."""
+        for node, after in self.after(place, units):
+            self.usage[node] = after
+
+    def after(self, place: int, units: int) -> list[tuple[int, int]]:
+        """Return the usage after the ask of each node that it changes, from the team up to the root."""
+        usage, local, parent = self.usage, self.local, self.tree.parent
+        changed = []
+        while units:
+            before = usage[place]
+            after = before + units
+            changed.append((place, after))
+            if place == ROOT:
+                break
+            kept = local[place]
+            units = (after - kept if after > kept else 0) - (before - kept if before > kept else 0)
+            place = parent[place]
+        return changed
+
+    def within(self, place: int, units: int) -> int | None:
+        """Return the lowest node of the path that the ask leaves at or under what is promised there; None: it borrows."""
+        if not units:
+            return place
+        usage, local, parent, subtree = self.usage, self.local, self.tree.parent, self.subtree
+        while place != ROOT:
+            before = usage[place]
+            after = before + units
+            if after <= subtree[place]:
+                return place
+            kept = local[place]
+            units = (after - kept if after > kept else 0) - (before - kept if before > kept else 0)
+            place = parent[place]
+        return None
+
+    def available(self, place: int) -> int:
+        """Return how many units the team could take now, whoever they belong to; never below zero."""
+        return max(0, self._available(place, self.usage, self.subtree[ROOT]))
+
+    def most(self, place: int) -> int:
+        """Return what the tree could give the team on all installed nodes with everybody else idle."""
+        whole = self.subtree[ROOT] - self.guaranteed[ROOT] + max(0, self.installed - self.promised)
+        return max(0, self._available(place, [0] * len(self.usage), whole))
+
+    def _available(self, place: int, usage: list[int], root: int) -> int:
+        room = root - usage[ROOT]
+        for node in reversed(self.tree.path[place]):
+            kept, used = self.local[node], usage[node]
+            room = max(0, room)
+            limit = self.borrow[node]
+            if limit is not None:
+                room = min(room, self.subtree[node] - kept - max(0, used - kept) + limit)
+            room += max(0, kept - used)
+        return room
+
+    def limited_by(self, place: int, units: int, *, alone: bool = False) -> int | None:
+        """Return the lowest node whose guarantee plus borrow limit the ask would pass (``alone``: with nothing in use)."""
+        rows = self._alone(place, units) if alone else self.after(place, units)
+        for node, after in rows:
+            limit = self.borrow[node]
+            if node != ROOT and limit is not None and after > self.subtree[node] + limit:
+                return node
+        return None
+
+    def _alone(self, place: int, units: int) -> list[tuple[int, int]]:
+        rows = []
+        for node in self.tree.path[place]:
+            rows.append((node, units))
+            units = max(0, units - self.local[node])
+        return rows
+
+    def covers(self, place: int, units: int, *, alone: bool = False) -> bool:
+        """Whether firm use, the ask included, stays within the team's guarantee and the pools above it."""
+        for node in self.tree.path[place]:
+            own = self.guaranteed[node]
+            before = 0 if alone else self.firm[node]
+            units = max(0, before + units - own) - max(0, before - own)
+            if not units:
+                return True
+        return not units
+
+    def take_firm(self, place: int, units: int) -> None:
+        """Add firm units to a team; what passes its guarantee counts in the pool above."""
+        for node in self.tree.path[place]:
+            own, before = self.guaranteed[node], self.firm[node]
+            self.firm[node] = before + units
+            units = max(0, before + units - own) - max(0, before - own)
+
+
+def demand(attempt: Attempt) -> dict[int, int]:
+    """Return the units that a wave still holds, by flavor id."""
+    units: dict[int, int] = {}
+    for row in attempt.placed:
+        flavor = attempt.flavors[row.group]
+        units[flavor] = units.get(flavor, 0) + row.tasks * attempt.groups[row.group].units
+    return units
+
+
+def lines(world: World, tree: Tree, *, count_lost: bool = False) -> dict[int, Line]:
+    """Return the quota line of each flavor with nothing in use yet; ``count_lost`` takes every node as usable."""
+    usable = dict.fromkeys((flavor.id for flavor in world.flavors), 0)
+    ready = dict(usable)
+    installed = dict(usable)
+    elsewhere = set()
+    for node in world.nodes:
+        installed[node.flavor] += node.units
+        if count_lost or node.state is NodeState.READY:
+            usable[node.flavor] += node.units - node.outside_units
+            ready[node.flavor] += node.units
+        else:
+            elsewhere.add(node.id)
+    if elsewhere:
+        for attempt in world.attempts:
+            for row in attempt.placed:
+                if row.node in elsewhere:
+                    usable[attempt.flavors[row.group]] += row.tasks * attempt.groups[row.group].units
+    rows: dict[int, dict[int, Quota]] = {flavor: {} for flavor in usable}
+    for team in world.teams:
+        for quota in team.quotas:
+            rows[quota.flavor][tree.number[team.id]] = quota
+    result = {}
+    for flavor in sorted(world.flavors, key=lambda flavor: flavor.id):
+        line = Line(tree, flavor, rows[flavor.id], installed[flavor.id], max(0, usable[flavor.id]))
+        line.overcommitted = line.promised > ready[flavor.id]
+        result[flavor.id] = line
+    return result
+
+
+def in_use(world: World) -> tuple[Tree, dict[int, Line]]:
+    """Return the team tree and, per flavor, its quota line with everything that holds units counted."""
+    tree = Tree(world)
+    result = lines(world, tree)
+    for attempt in world.attempts:
+        place = tree.number[attempt.team]
+        firm = not (attempt.borrow and attempt.preemptible)
+        for flavor, units in demand(attempt).items():
+            result[flavor].take(place, units)
+            if firm:
+                result[flavor].take_firm(place, units)
+    return tree, result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loan:
+    """What one flavor's borrowers use and whose idle units those are; lender None is what is promised to nobody."""
+
+    flavor: int
+    borrowed: tuple[tuple[int, int], ...] = ()
+    lent: tuple[tuple[int | None, int], ...] = ()
+    over_lending: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Who borrows and who lends. ``attempts`` gives (attempt, flavor, borrowed units) where any are."""
+
+    loans: tuple[Loan, ...] = ()
+    attempts: tuple[tuple[int, int, int], ...] = ()
+
+
+def ledger(world: World) -> Ledger:
+    """Describe the loans of this moment; it never decides. Every borrowed unit is lent by somebody or over lending."""
+    tree, rows = in_use(world)
+    waves: dict[tuple[int, int], list[tuple[bool, int, int, int]]] = {}
+    for attempt in world.attempts:
+        firm = not (attempt.borrow and attempt.preemptible)
+        for flavor, units in demand(attempt).items():
+            row = (not firm, attempt.number, attempt.id, units)
+            waves.setdefault((flavor, tree.number[attempt.team]), []).append(row)
+    loans, attempts = [], []
+    for flavor, line in rows.items():
+        borrowed = []
+        for place in range(1, len(tree.parent)):
+            if tree.children[place] or line.usage[place] <= line.guaranteed[place]:
+                continue
+            borrowed.append((tree.ids[place], line.usage[place] - line.guaranteed[place]))
+            left = line.guaranteed[place]
+            for _, _, attempt_id, units in sorted(waves[flavor, place]):
+                above = units - min(units, left)
+                left -= units - above
+                if above:
+                    attempts.append((attempt_id, flavor, above))
+        total = sum(units for _, units in borrowed)
+        lent = _pro_rata(total, list(_idle(tree, line)))
+        over = total - sum(units for _, units in lent)
+        loans.append(Loan(flavor=flavor, borrowed=tuple(borrowed), lent=lent, over_lending=over))
+    return Ledger(loans=tuple(loans), attempts=tuple(sorted(attempts)))
+
+
+def _idle(tree: Tree, line: Line) -> Iterator[tuple[int | None, int]]:
+    """Yield the idle lendable units of leaves, pools and, last, of what is promised to nobody."""
+    for place in range(1, len(tree.parent)):
+        own = line.guaranteed[place]
+        if not tree.children[place]:
+            own = max(0, own - max(line.usage[place], line.local[place]))
+        yield tree.ids[place], own
+    yield None, line.guaranteed[ROOT]
+
+
+def _pro_rata(total: int, idle: Iterable[tuple[int | None, int]]) -> tuple[tuple[int | None, int], ...]:
+    """Spread the total over the lenders in proportion to what they have idle, largest remainder first, then order."""
+    rows = [(lender, units) for lender, units in idle if units > 0]
+    whole = sum(units for _, units in rows)
+    total = min(total, whole)
+    if not total:
+        return ()
+    parts = [total * units // whole for _, units in rows]
+    by_remainder = sorted(range(len(rows)), key=lambda row: (-(total * rows[row][1] % whole), row))
+    for row in by_remainder[: total - sum(parts)]:
+        parts[row] += 1
+    return tuple((lender, part) for (lender, _), part in zip(rows, parts, strict=True) if part)

@@ -1,0 +1,40 @@
+"""Why a job waits: one code, whether it can ever pass, and the numbers behind it (SEMANTICS 10)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Every reason that a waiting job can have from a decision, in the order in which the first that applies is given."""
+
+    EXCEEDS_MAX = "EXCEEDS_MAX"
+    EXCEEDS_NODE = "EXCEEDS_NODE"
+    NO_MATCHING_NODE = "NO_MATCHING_NODE"
+    HELD = "HELD"
+    QUEUE_PAUSED = "QUEUE_PAUSED"
+    BACKING_OFF = "BACKING_OFF"
+    USER_LIMIT = "USER_LIMIT"
+    TEAM_LIMIT = "TEAM_LIMIT"
+    BORROW_LIMIT = "BORROW_LIMIT"
+    LEND_LIMIT = "LEND_LIMIT"
+    CAPACITY_REDUCED = "CAPACITY_REDUCED"
+    WAITS_TERMINATING = "WAITS_TERMINATING"
+    NO_FREE_CAPACITY = "NO_FREE_CAPACITY"
+    FRAGMENTED = "FRAGMENTED"
+    BEHIND = "BEHIND"
+
+
+PERMANENT = frozenset({Code.EXCEEDS_MAX, Code.EXCEEDS_NODE, Code.NO_MATCHING_NODE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """A code with its numbers; ``numbers`` is sorted by key so that equal reasons are equal values."""
+
+    code: Code
+    numbers: tuple[tuple[str, int | str], ...] = ()
+
+    @property
+    def permanent(self) -> bool:
+        """Whether no change but one of the job, the quota or the cluster's kind of nodes can help."""
+        return self.code in PERMANENT

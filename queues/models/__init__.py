@@ -1,0 +1,22 @@
+"""Tables of jobs and the loop; one file a noun."""
+
+from queues.models.decision import Decision, Verdict
+from queues.models.job import Job, JobClass, JobEvent, TaskGroup
+from queues.models.node import ClusterState, Node
+from queues.models.queue import PriorityClass, Queue
+from queues.models.wave import Task, Wave
+
+__all__ = [
+    "ClusterState",
+    "Decision",
+    "Job",
+    "JobClass",
+    "JobEvent",
+    "Node",
+    "PriorityClass",
+    "Queue",
+    "Task",
+    "TaskGroup",
+    "Verdict",
+    "Wave",
+]

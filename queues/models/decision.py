@@ -1,0 +1,55 @@
+"""What the loop decided, and why jobs wait."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from queues.models.job import JobClass
+from tenants.models import User
+
+
+class Decision(models.Model):
+    """One cycle: ``id`` is its number. ``durations`` are milliseconds a stage; ``digest`` is of the input."""
+
+    at = models.DateTimeField()
+    digest = models.CharField(max_length=64)
+    classes = models.PositiveIntegerField()
+    admissions = models.PositiveIntegerField()
+    tasks = models.PositiveIntegerField()
+    units = models.PositiveIntegerField()
+    durations = models.JSONField(default=dict)
+    details = models.JSONField(default=dict)
+
+    class Meta:
+        """Read by time."""
+
+        indexes: ClassVar = [models.Index(name="decision_by_time", fields=["-at"])]
+
+    def __str__(self) -> str:
+        """Return the cycle's number."""
+        return f"cycle {self.id}"
+
+
+class Verdict(models.Model):
+    """Why the jobs of a class (``user`` NULL) or one user's jobs of it wait, from the last cycle that said so; ``since`` when the code began."""
+
+    job_class = models.ForeignKey(JobClass, on_delete=models.CASCADE, related_name="verdicts")
+    user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="+")
+    code = models.CharField(max_length=30)
+    permanent = models.BooleanField(default=False)
+    numbers = models.JSONField(default=dict)
+    since = models.DateTimeField()
+    at = models.DateTimeField()
+
+    class Meta:
+        """One current verdict."""
+
+        constraints: ClassVar = [
+            models.UniqueConstraint(name="verdict_once", fields=["job_class", "user"], nulls_distinct=False)
+        ]
+
+    def __str__(self) -> str:
+        """Return the code."""
+        return self.code

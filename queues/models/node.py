@@ -1,0 +1,75 @@
+"""Machines and clusters as last seen."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from tenants.models import Flavor
+
+
+class ClusterState(models.Model):
+    """One Kubernetes cluster and how fresh our picture of it is.
+
+    ``unreachable_since`` is set while it does not answer.
+    """
+
+    name = models.CharField(max_length=63, unique=True)
+    kubernetes_version = models.CharField(max_length=60, blank=True)
+    listed_at = models.DateTimeField(null=True)
+    heard_at = models.DateTimeField(null=True)
+    unreachable_since = models.DateTimeField(null=True)
+    error = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+class Node(models.Model):
+    """A machine.
+
+    ``units``, ``cpu_milli``, ``memory`` (bytes), ``pods`` are allocatable; ``outside_*`` is used by pods that are not
+    ours.
+
+    A node that has left the cluster keeps its row with ``gone_at`` set, since finished tasks name it.
+    """
+
+    cluster = models.ForeignKey(ClusterState, on_delete=models.PROTECT, related_name="nodes")
+    name = models.CharField(max_length=253)
+    flavor = models.ForeignKey(Flavor, null=True, on_delete=models.SET_NULL, related_name="nodes")
+    units = models.PositiveIntegerField(default=0)
+    cpu_milli = models.PositiveBigIntegerField(default=0)
+    memory = models.PositiveBigIntegerField(default=0)
+    pods = models.PositiveIntegerField(default=110)
+    labels = models.JSONField(default=dict)
+    taints = models.JSONField(default=list)
+    ready = models.BooleanField(default=False)
+    cordoned = models.BooleanField(default=False)
+    tainted = models.BooleanField(default=False)
+    outside_units = models.PositiveIntegerField(default=0)
+    outside_cpu_milli = models.PositiveBigIntegerField(default=0)
+    outside_memory = models.PositiveBigIntegerField(default=0)
+    outside_pods = models.PositiveIntegerField(default=0)
+    first_seen_at = models.DateTimeField()
+    changed_at = models.DateTimeField()
+    gone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        """A name once in a cluster; nodes that are there by flavor."""
+
+        constraints: ClassVar = [models.UniqueConstraint(name="node_name_once", fields=["cluster", "name"])]
+        indexes: ClassVar = [
+            models.Index(name="node_present", fields=["flavor", "id"], condition=Q(gone_at__isnull=True))
+        ]
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name
+
+    @property
+    def usable(self) -> bool:
+        """Whether new tasks may come: there, ready, not cordoned, and no taint that the flavor does not tolerate."""
+        return self.gone_at is None and self.ready and not self.cordoned and not self.tainted

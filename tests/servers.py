@@ -1,0 +1,29 @@
+"""A pytest plugin: one real PostgreSQL for the whole run, started before Django reads its settings.
+
+Workers of pytest-xdist inherit DATABASE_URL and use databases of their own in the same server.
+"""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "platform"))
+
+from stack.servers import Postgres
+
+
+def start() -> None:
+    """Start PostgreSQL unless DATABASE_URL names one; it stops with this process."""
+    if os.environ.get("DATABASE_URL"):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-tests-"))
+    server = Postgres(folder / "postgres", durable=False).start()
+    os.environ["DATABASE_URL"] = server.url
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.stop)
+
+
+start()
