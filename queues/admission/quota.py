@@ -165,7 +165,7 @@ def lines(world: World, tree: Tree, *, count_lost: bool = False) -> dict[int, Li
         installed[node.flavor] += node.units
         if count_lost or node.state is NodeState.READY:
             usable[node.flavor] += node.units - node.outside_units
-            ready[node.flavor] += node.units
+            ready[node.flavor] += node.units - node.outside_units
         else:
             elsewhere.add(node.id)
     if elsewhere:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 Milliseconds = int
+Labels = tuple[tuple[str, str], ...]
 HOUR: Milliseconds = 3_600_000
 
 
@@ -114,7 +115,7 @@ class Node:
     cpu: int
     memory: int
     pods: int = 110
-    labels: tuple[tuple[str, str], ...] = ()
+    labels: Labels = ()
     domains: tuple[str | None, ...] = ()
     state: NodeState = NodeState.READY
     outside_units: int = 0
@@ -134,7 +135,7 @@ class Group:
     cpu: int = 0
     memory: int = 0
     flavors: tuple[int, ...] = ()
-    labels: tuple[tuple[str, str], ...] = ()
+    labels: Labels = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,8 @@ class Placed:
 class Attempt:
     """A wave that holds units: admitted, running, or evicting until its pods are gone.
 
-    ``placed`` counts the tasks that still hold; ``number`` is the order of admission.
+    ``placed`` counts the tasks that still hold; ``number`` is the order of admission,
+    ``queue`` the queue whose per-user limit the units count against.
     """
 
     id: int
@@ -198,6 +200,7 @@ class Attempt:
     borrow: bool = True
     preemptible: bool = True
     leaving: bool = False
+    queue: int | None = None
     ends_by: Milliseconds | None = None
 
 

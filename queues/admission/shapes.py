@@ -1,0 +1,75 @@
+"""What a class asks for, worked out once for all its jobs: options of flavors, needs in units, patterns of tasks."""
+
+from dataclasses import dataclass
+from itertools import islice, product
+
+from queues.admission.shares import Needs
+from queues.admission.world import Ask, Group, JobShape, Labels
+
+MOST_OPTIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What one task needs of a node."""
+
+    flavor: int
+    units: int
+    cpu: int
+    memory: int
+    labels: Labels
+
+
+class Option:
+    """One choice of a flavor for each group: what it takes of quota and of nodes."""
+
+    __slots__ = ("flavors", "needs", "patterns", "tasks", "units")
+
+    def __init__(self, groups: tuple[Group, ...], flavors: tuple[int, ...], tasks: tuple[int, ...]) -> None:
+        """Sum the needs of ``tasks`` tasks in each group on its flavor."""
+        self.flavors = flavors
+        self.tasks = tasks
+        self.patterns = tuple(
+            Pattern(flavor, group.units, group.cpu, group.memory, group.labels)
+            for group, flavor in zip(groups, flavors, strict=True)
+        )
+        units: dict[int, int] = {}
+        for pattern, count in zip(self.patterns, tasks, strict=True):
+            units[pattern.flavor] = units.get(pattern.flavor, 0) + pattern.units * count
+        self.needs: Needs = tuple(sorted(units.items()))
+        self.units = sum(units.values())
+
+
+class Shape:
+    """An ask with its options, in the order of the wish. Of an independent job it stands for one task."""
+
+    __slots__ = ("ask", "firm", "independent", "options", "units")
+
+    def __init__(self, ask: Ask) -> None:
+        """Spell out the options; the product of long wishes of many groups is cut after the first 64."""
+        self.ask = ask
+        self.independent = ask.shape is JobShape.INDEPENDENT
+        self.firm = not (ask.borrow and ask.preemptible)
+        tasks = (1,) if self.independent else tuple(group.tasks for group in ask.groups)
+        choices = islice(product(*(group.flavors for group in ask.groups)), MOST_OPTIONS)
+        self.options = tuple(Option(ask.groups, flavors, tasks) for flavors in choices)
+        self.units = self.options[0].units
+
+
+class Shapes:
+    """Every ask of a world, each worked out once however many classes share it."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._by_object: dict[int, Shape] = {}
+        self._by_value: dict[Ask, Shape] = {}
+
+    def of(self, ask: Ask) -> Shape:
+        """Return the shape of an ask; equal asks give the same shape. The caller keeps the ask alive meanwhile."""
+        shape = self._by_object.get(id(ask))
+        if shape is None:
+            shape = self._by_value.get(ask)
+            if shape is None:
+                shape = self._by_value[ask] = Shape(ask)
+            self._by_object[id(ask)] = shape
+        return shape
