@@ -1,7 +1,7 @@
 """Hints that something changed: to the loop (wake up) and to open pages (look again).
 
-PostgreSQL is the truth: a lost hint costs seconds, never a wrong answer. Both are sent after commit only, and a broker that is
-gone is passed over, since beat and polling find the change anyway.
+PostgreSQL is the truth: a lost hint costs seconds, never a wrong answer. Both are sent after commit only, and a broker
+that is gone is passed over, since beat and polling find the change anyway.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _wake() -> None:
 
     try:
         admit.apply_async(ignore_result=True, retry=False)
-    except Exception:  # noqa: BLE001  whatever a broker's client raises: beat is the net
+    except Exception:  # whatever a broker's client raises: beat is the net
         log.warning("no broker to wake the loop; the next beat finds the change", exc_info=True)
 
 
@@ -54,7 +54,7 @@ def version() -> int:
 
 
 def tell_pages(*topics: str) -> None:
-    """After commit: tell open pages which topics to look at again (``jobs``, ``queue``, ``nodes``, ``team:nlp``, ``job:<uid>``)."""
+    """After commit: tell open pages which topics to look at again (``jobs``, ``nodes``, ``team:nlp``, ``job:<uid>``)."""
     transaction.on_commit(lambda: _publish(topics), robust=True)
 
 

@@ -1,4 +1,4 @@
-"""Celery: two queues, `admission` for the loop and `release` for talking to clusters; beat is the net under the hints."""
+"""Celery: queues `admission` for the loop, `release` for talking to clusters; beat is the net under the hints."""
 
 import os
 

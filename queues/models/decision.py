@@ -33,7 +33,10 @@ class Decision(models.Model):
 
 
 class Verdict(models.Model):
-    """Why the jobs of a class (``user`` NULL) or one user's jobs of it wait, from the last cycle that said so; ``since`` when the code began."""
+    """Why the jobs of a class (``user`` NULL), or one user's jobs of it, wait.
+
+    From the last cycle that said so; ``since`` tells when the code began.
+    """
 
     job_class = models.ForeignKey(JobClass, on_delete=models.CASCADE, related_name="verdicts")
     user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="+")

@@ -21,8 +21,9 @@ class Wish(models.TextChoices):
 
 
 class Wave(models.Model):
-    """The tasks of one job that one decision admitted; ``id`` is the order of admission, ``number`` counts the job's waves from 1.
+    """The tasks of one job that one decision admitted.
 
+    ``id`` is the order of admission, ``number`` counts the job's waves from 1.
     The outbox is in the row: ``wish_due_at`` is set while the cluster still has to be told ``wish``; it is also the
     lease of the worker
     that tells it. ``launched_at``: the objects exist. ``seen_at``: a list or watch has shown them. ``deadline_at`` ends
