@@ -16,9 +16,7 @@ class ClusterError(Exception):
 
 
 class Unreachable(ClusterError):
-    """No answer, or none that can be trusted (connection, time-out, 401, 429, 5xx): unknown, never failed. Try again later.
-
-    """
+    """No answer, or none to trust (connection, time-out, 401, 429, 5xx): unknown, never failed. Try again later."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         """Keep the server's wish for a pause in seconds, where it named one."""
@@ -27,9 +25,7 @@ class Unreachable(ClusterError):
 
 
 class Refused(ClusterError):
-    """The API server refuses the object as invalid (400, 403 but for quota, 404 of a kind, 422): repeating it cannot help.
-
-    """
+    """The API server refuses it as invalid (400, 403 but for quota, 404 of a kind, 422): repeating it cannot help."""
 
 
 class QuotaRefused(ClusterError):
@@ -125,11 +121,15 @@ class PodSeen:
     exit_code: int | None = None
     waiting_reason: str = ""
     message: str = ""
+    end_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveSeen:
-    """A Kubernetes Job that carries our labels: one group of one wave."""
+    """A Kubernetes Job that carries our labels: one group of one wave.
+
+    ``refusal`` says why its pods cannot be created (a ResourceQuota, a webhook); only an inventory looks for it.
+    """
 
     namespace: str
     name: str
@@ -140,6 +140,7 @@ class WaveSeen:
     complete: bool
     failed: bool
     message: str = ""
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,10 +155,11 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One event of a watch: what was seen, or (``deleted``) seen for the last time."""
+    """One event: what was seen, or (``deleted``) seen for the last time; a watch may go on from ``position``."""
 
     seen: NodeSeen | PodSeen | WaveSeen
     deleted: bool = False
+    position: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +222,7 @@ class Launch:
     placement: Placement = Placement.PIN
     grace_seconds: int = 30
     fence_seconds: int | None = None
+    task_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,15 +263,11 @@ class Cluster(Protocol):
         ...
 
     def ensure_team(self, namespace: str, *, team: str, ceiling: Mapping[str, int] | None) -> None:
-        """Make sure of the team's namespace and its ResourceQuota fence (``None``: no fence), keyed by counted resource.
-
-        """
+        """Make sure of the team's namespace and its ResourceQuota fence, by counted resource (``None``: no fence)."""
         ...
 
     def launch(self, launch: Launch) -> None:
-        """Create what the wave needs, or find it already there; raise Refused, QuotaRefused, NameTaken or Unreachable.
-
-        """
+        """Create what the wave needs, or find it there; raise Refused, QuotaRefused, NameTaken or Unreachable."""
         ...
 
     def pin(self, pins: Sequence[Pin]) -> None:

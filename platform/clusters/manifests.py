@@ -1,0 +1,288 @@
+"""A launch as Kubernetes objects: plain dicts, made from the launch alone."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from clusters import names
+from clusters.port import GroupSpec, Launch, Pin, Placement, TaskSpec, Toleration
+
+Manifest: TypeAlias = dict[str, Any]
+
+CONTAINER = "main"
+MASTER_PORT = 29500
+_HIGHEST_PRIORITY = 1_000_000_000
+_LOWEST_PRIORITY = -2_147_483_648
+
+
+def job(launch: Launch, group: GroupSpec) -> Manifest:
+    """Return the batch/v1 Job of one group of the wave."""
+    size = len(group.tasks)
+    spec: Manifest = {
+        "completionMode": "Indexed",
+        "completions": size,
+        "parallelism": size,
+        **_failure_limits(launch, group),
+        "podReplacementPolicy": "Failed",
+        "template": _template(launch, group),
+    }
+    if launch.fence_seconds is not None:
+        spec["activeDeadlineSeconds"] = launch.fence_seconds
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": names.object_name(launch.job, launch.number, group.group),
+            "namespace": launch.namespace,
+            "labels": _labels(launch, group),
+            "annotations": _annotations(launch),
+        },
+        "spec": spec,
+    }
+
+
+def service(launch: Launch, *, owner: Manifest) -> Manifest:
+    """Return the headless Service of a gang; it goes when its owner, the Job of the wave's first group, goes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": names.service_name(launch.job, launch.number),
+            "namespace": launch.namespace,
+            "labels": _shared_labels(launch),
+            "ownerReferences": [
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "name": owner["metadata"]["name"],
+                    "uid": owner["metadata"]["uid"],
+                }
+            ],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {names.LABEL_WAVE: names.label_value(launch.wave)},
+            "ports": [{"name": "rendezvous", "port": MASTER_PORT}],
+        },
+    }
+
+
+def namespace(name: str, *, team: str) -> Manifest:
+    """Return a team's namespace."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "labels": {names.LABEL_TEAM: names.label_value(team)},
+            "annotations": {names.ANNOTATION_TEAM: team},
+        },
+    }
+
+
+def fence(namespace: str, *, ceiling: Mapping[str, int]) -> Manifest:
+    """Return the ResourceQuota that caps what a namespace's pods may request of each counted resource."""
+    hard = {f"requests.{resource}": str(units) for resource, units in sorted(ceiling.items())}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": names.FENCE, "namespace": namespace},
+        "spec": {"hard": hard},
+    }
+
+
+def priority_class(name: str, value: int) -> Manifest:
+    """Return the mirror of a priority class; it never preempts, since who gives way is decided here."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": names.priority_class_name(name)},
+        "value": max(_LOWEST_PRIORITY, min(value, _HIGHEST_PRIORITY)),
+        "preemptionPolicy": "Never",
+        "description": "Mirrored by Tidegate.",
+    }
+
+
+def release(pin: Pin) -> Manifest:
+    """Return the strategic merge patch that narrows a gated pod to its node, tells its task and takes our gate away."""
+    spec: Manifest = {"schedulingGates": [{"$patch": "delete", "name": names.GATE}]}
+    affinity = _affinity(pin.node, pin.placement)
+    if affinity:
+        spec["affinity"] = affinity
+    return {"metadata": {"annotations": {names.ANNOTATION_TASK: str(pin.task)}}, "spec": spec}
+
+
+def needs_service(launch: Launch) -> bool:
+    """Tell whether the wave's tasks have to find each other: a gang of more than one."""
+    return launch.gang and _size(launch) > 1
+
+
+def is_gated(launch: Launch, group: GroupSpec) -> bool:
+    """Tell whether pods wait for their pin: tasks on several nodes, or indices that only a pin can tell."""
+    several_nodes = len({task.node for task in group.tasks}) > 1
+    return (several_nodes and launch.placement is not Placement.FREE) or not _index_is_known(group)
+
+
+def _failure_limits(launch: Launch, group: GroupSpec) -> Manifest:
+    # Retries are ours. A failed task ends its gang, but of independent tasks each fails alone.
+    if launch.gang or len(group.tasks) == 1:
+        return {"backoffLimit": 0}
+    return {"backoffLimitPerIndex": 0}
+
+
+def _template(launch: Launch, group: GroupSpec) -> Manifest:
+    return {
+        "metadata": {
+            "labels": _labels(launch, group),
+            "annotations": {**dict(group.annotations), **_annotations(launch)},
+        },
+        "spec": _pod(launch, group),
+    }
+
+
+def _pod(launch: Launch, group: GroupSpec) -> Manifest:
+    pod: Manifest = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "priorityClassName": names.priority_class_name(launch.priority_class),
+        "terminationGracePeriodSeconds": launch.grace_seconds,
+        "containers": [_container(launch, group)],
+    }
+    if needs_service(launch):
+        pod["subdomain"] = names.service_name(launch.job, launch.number)
+    if group.node_labels:
+        pod["nodeSelector"] = dict(group.node_labels)
+    if group.tolerations:
+        pod["tolerations"] = [_toleration(toleration) for toleration in group.tolerations]
+    if group.shm:
+        pod["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(group.shm)}}]
+    if is_gated(launch, group):
+        pod["schedulingGates"] = [{"name": names.GATE}]
+    elif affinity := _affinity(group.tasks[0].node, launch.placement):
+        pod["affinity"] = affinity
+    return pod
+
+
+def _container(launch: Launch, group: GroupSpec) -> Manifest:
+    resources = _resources(group)
+    container: Manifest = {
+        "name": CONTAINER,
+        "image": group.image,
+        "env": _environment(launch, group),
+        "resources": {"requests": resources, "limits": dict(resources)},
+        "securityContext": {"allowPrivilegeEscalation": False},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    if group.command:
+        container["command"] = list(group.command)
+    if group.args:
+        container["args"] = list(group.args)
+    if group.secrets:
+        container["envFrom"] = [{"secretRef": {"name": secret}} for secret in group.secrets]
+    if group.shm:
+        container["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]  # noqa: S108 - the container's, not ours
+    return container
+
+
+def _resources(group: GroupSpec) -> dict[str, str]:
+    cpu = group.cpu if group.resource != "cpu" else max(group.cpu, group.units * 1000)
+    memory = group.memory if group.resource != "memory" else max(group.memory, group.units)
+    wanted = {"cpu": (cpu, f"{cpu}m"), "memory": (memory, str(memory))}
+    if group.resource not in wanted:
+        wanted[group.resource] = (group.units, str(group.units))
+    return {resource: quantity for resource, (amount, quantity) in wanted.items() if amount}
+
+
+def _environment(launch: Launch, group: GroupSpec) -> list[Manifest]:
+    """List our variables first, so that the user's may refer to them; only those of the rendezvous may be replaced."""
+    chosen = dict(group.env)
+    ours = list(_own_environment(launch, group))
+    fixed = {entry["name"] for entry in ours if entry["name"].startswith("TIDEGATE_")}
+    kept = [entry for entry in ours if entry["name"] in fixed or entry["name"] not in chosen]
+    return kept + [{"name": name, "value": value} for name, value in chosen.items() if name not in fixed]
+
+
+def _own_environment(launch: Launch, group: GroupSpec) -> Iterator[Manifest]:
+    yield {"name": "TIDEGATE_JOB_ID", "value": launch.job}
+    yield {"name": "TIDEGATE_ATTEMPT", "value": str(launch.attempt)}
+    yield {"name": "TIDEGATE_TASK_INDEX", **_task_index(launch, group)}
+    yield {"name": "TIDEGATE_TASK_COUNT", "value": str(launch.task_count or _size(launch))}
+    yield {"name": "TIDEGATE_GPUS_PER_TASK", "value": str(group.units)}
+    if needs_service(launch):
+        yield {"name": "MASTER_ADDR", "value": _master(launch)}
+        yield {"name": "MASTER_PORT", "value": str(MASTER_PORT)}
+        yield {"name": "WORLD_SIZE", "value": str(_size(launch))}
+        yield {"name": "RANK", **_task_index(launch, group)}
+
+
+def _task_index(launch: Launch, group: GroupSpec) -> Manifest:
+    """Tell a pod its index in the job: as it is, as the completion index, or as its pin will write it."""
+    if len(group.tasks) == 1:
+        return {"value": str(group.tasks[0].task)}
+    source = names.ANNOTATION_TASK if is_gated(launch, group) else names.COMPLETION_INDEX
+    return {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{source}']"}}}
+
+
+def _index_is_known(group: GroupSpec) -> bool:
+    return len(group.tasks) == 1 or all(task.task == task.index for task in group.tasks)
+
+
+def _master(launch: Launch) -> str:
+    """Return the host name of the gang's task with the lowest index."""
+    group, first = min(((g, task) for g in launch.groups for task in g.tasks), key=_by_task)
+    host = f"{names.object_name(launch.job, launch.number, group.group)}-{first.index}"
+    return f"{host}.{names.service_name(launch.job, launch.number)}"
+
+
+def _by_task(place: tuple[GroupSpec, TaskSpec]) -> tuple[int, int]:
+    group, task = place
+    return task.task, group.group
+
+
+def _affinity(node: str, placement: Placement) -> Manifest | None:
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    match placement:
+        case Placement.PIN:
+            return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+        case Placement.PREFER:
+            preferred = [{"weight": 100, "preference": term}]
+            return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+        case Placement.FREE:
+            return None
+
+
+def _toleration(toleration: Toleration) -> dict[str, str]:
+    fields = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _shared_labels(launch: Launch) -> dict[str, str]:
+    return {
+        names.LABEL_JOB: names.label_value(launch.job),
+        names.LABEL_WAVE: names.label_value(launch.wave),
+        names.LABEL_TEAM: names.label_value(launch.team),
+        names.LABEL_QUEUE: names.label_value(launch.queue),
+    }
+
+
+def _labels(launch: Launch, group: GroupSpec) -> dict[str, str]:
+    return {**_shared_labels(launch), names.LABEL_GROUP: str(group.group)}
+
+
+def _annotations(launch: Launch) -> dict[str, str]:
+    return {
+        names.ANNOTATION_JOB_NAME: launch.job_name,
+        names.ANNOTATION_TEAM: launch.team,
+        names.ANNOTATION_QUEUE: launch.queue,
+        names.ANNOTATION_ATTEMPT: str(launch.attempt),
+    }
+
+
+def _size(launch: Launch) -> int:
+    return sum(len(group.tasks) for group in launch.groups)
