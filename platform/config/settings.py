@@ -113,3 +113,32 @@ REST_FRAMEWORK: dict[str, object] = {
 
 # Kubernetes: NAME=KUBECONFIG pairs, separated by commas; a path alone is the cluster "default".
 TIDEGATE_CLUSTERS = env("TIDEGATE_CLUSTERS", env("TIDEGATE_KUBECONFIG"))
+
+# Celery: messages are hints and PostgreSQL is the truth. They carry no results, are acknowledged early, and expire, so that
+# what piled up while no worker ran does not run at once. Short time-outs let a worker find out that its Redis is gone.
+CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 60,
+    "socket_connect_timeout": 5,
+    "socket_timeout": 20,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+}
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_DEFAULT_QUEUE = "admission"
+CELERY_TASK_ROUTES = {"queues.release": {"queue": "release"}}
+CELERY_TASK_TIME_LIMIT = 55
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
+TIDEGATE_TICK_SECONDS = float(env("TIDEGATE_TICK_SECONDS", "10"))
+CELERY_BEAT_SCHEDULE = {
+    "admit": {"task": "queues.admit", "schedule": TIDEGATE_TICK_SECONDS, "options": {"expires": TIDEGATE_TICK_SECONDS}},
+    "release": {
+        "task": "queues.release",
+        "schedule": TIDEGATE_TICK_SECONDS,
+        "options": {"expires": TIDEGATE_TICK_SECONDS},
+    },
+    "clean-up": {"task": "queues.clean_up", "schedule": 3600.0, "options": {"expires": 3600.0}},
+}

@@ -1,0 +1,16 @@
+"""What is deleted when it is past its use."""
+
+from datetime import datetime, timedelta
+
+from queues.models import Decision
+from tenants.models import IdempotentRequest
+
+KEEP_DECISIONS = timedelta(days=7)
+KEEP_ANSWERS = timedelta(hours=24)
+
+
+def clean_up(now: datetime) -> int:
+    """Delete old decisions and answers kept for repeated requests; return how many rows went."""
+    decisions, _ = Decision.objects.filter(at__lt=now - KEEP_DECISIONS).delete()
+    answers, _ = IdempotentRequest.objects.filter(created_at__lt=now - KEEP_ANSWERS).delete()
+    return decisions + answers

@@ -1,0 +1,23 @@
+"""The clusters of this installation, by name, from its settings."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from clusters.kube import connect
+from clusters.port import Cluster
+from django.conf import settings
+
+DEFAULT = "default"
+
+
+def kubeconfigs(text: str) -> dict[str, str]:
+    """Read ``NAME=KUBECONFIG,…``; a path alone is the cluster ``default``."""
+    pairs = [part.strip() for part in text.split(",") if part.strip()]
+    named = [pair.split("=", 1) if "=" in pair else [DEFAULT, pair] for pair in pairs]
+    return {name.strip(): path.strip() for name, path in named}
+
+
+@lru_cache(maxsize=1)
+def clusters() -> Mapping[str, Cluster]:
+    """Return this process's connections, made once."""
+    return {name: connect(name, kubeconfig=path) for name, path in kubeconfigs(settings.TIDEGATE_CLUSTERS).items()}

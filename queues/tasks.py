@@ -1,0 +1,28 @@
+"""Celery tasks: hints that make the loop turn now; beat is the net under them. Each may be lost or doubled.
+
+They take ids by keyword, pass over keywords of newer versions, and never run as long as the broker's visibility timeout.
+"""
+
+from celery import shared_task
+from django.utils import timezone
+
+from queues import cleanup, cycle, fleet
+from queues import release as outbox
+
+
+@shared_task(name="queues.admit", ignore_result=True)
+def admit(**_: object) -> int:
+    """Run cycles until no wake-up is left; return how many ran (0 when another worker is at it)."""
+    return cycle.run_cycle(timezone.now)
+
+
+@shared_task(name="queues.release", ignore_result=True)
+def release(**_: object) -> int:
+    """Tell the clusters what is due; return how many waves were told."""
+    return outbox.release_due(timezone.now, clusters=fleet.clusters())
+
+
+@shared_task(name="queues.clean_up", ignore_result=True)
+def clean_up(**_: object) -> int:
+    """Delete what is past its use; return how many rows went."""
+    return cleanup.clean_up(timezone.now())
