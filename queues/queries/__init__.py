@@ -1,0 +1,36 @@
+"""What people may read: each query starts from what ``by`` may see and returns frozen rows.
+
+A thing that is not visible is ``NotFound``, as if it did not exist.
+"""
+
+from queues.queries.capacity import allocation, freshness, node, nodes, overview, team_bars
+from queues.queries.decisions import decision, decisions
+from queues.queries.filters import JobFilter
+from queues.queries.history import attempts, events, manifest
+from queues.queries.jobs import count_jobs, job, jobs, submit_choices
+from queues.queries.lines import priority_classes, queue, queues
+from queues.queries.order import explain, queue_order
+
+__all__ = [
+    "JobFilter",
+    "allocation",
+    "attempts",
+    "count_jobs",
+    "decision",
+    "decisions",
+    "events",
+    "explain",
+    "freshness",
+    "job",
+    "jobs",
+    "manifest",
+    "node",
+    "nodes",
+    "overview",
+    "priority_classes",
+    "queue",
+    "queue_order",
+    "queues",
+    "submit_choices",
+    "team_bars",
+]

@@ -1,0 +1,452 @@
+"""What pages and the API show: frozen rows, made by the queries and read by templates and serializers."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocker:
+    """What stands in a job's way; ``job`` is None where the reader may not see it, and ``text`` then names no names."""
+
+    text: str
+    units: int = 0
+    job: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What would help: a sentence, and where to do it if there is a place."""
+
+    text: str
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonRow:
+    """Why a job stands where it stands: one code, one sentence with numbers, since when."""
+
+    code: str
+    permanent: bool
+    summary: str
+    since: datetime
+    details: dict[str, int | str] = field(default_factory=dict)
+    blockers: tuple[Blocker, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The place in the queue order of a flavor; ``about`` behind the first 200, where it is a lower bound."""
+
+    rank: int
+    units_ahead: int
+    about: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A job in a list. ``units`` counts all its tasks, ``tasks_waiting`` those that wait, ``tasks_holding`` those that hold units."""
+
+    id: int
+    uid: UUID
+    name: str
+    team: str
+    queue: str
+    owner: str
+    mine: bool
+    shape: str
+    tasks: int
+    tasks_waiting: int
+    units: int
+    flavors: tuple[str, ...]
+    priority: str
+    state: str
+    state_since: datetime
+    attempt: int
+    submitted_at: datetime
+    wait_from: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    external_id: str | None
+    labels: dict[str, str]
+    reason: ReasonRow | None
+
+    @property
+    def shape_text(self) -> str:
+        """Return the shape in words: ``4 x 8 h100, all together``."""
+        each = self.units // self.tasks if self.tasks and self.units % self.tasks == 0 else None
+        kind = "/".join(self.flavors)
+        count = f"{self.tasks} × {each} {kind}" if each is not None else f"{self.tasks} tasks, {self.units} {kind}"
+        return count if self.tasks == 1 else f"{count}, {'all together' if self.shape == 'gang' else 'separate tasks'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """A page of a list; ``older`` and ``newer`` are positions to go on from, ``count`` only where asked for."""
+
+    rows: tuple[JobRow, ...]
+    older: int | None = None
+    newer: int | None = None
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """A task group as asked for; CPU in thousandths of a core, memory in bytes, per task."""
+
+    name: str
+    tasks: int
+    units: int
+    flavors: tuple[str, ...]
+    cpu_milli: int
+    memory: int
+    image: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetail:
+    """All of one job but its history. ``may`` names the actions that the reader may do now."""
+
+    row: JobRow
+    groups: tuple[GroupRow, ...]
+    spec: dict[str, Any]
+    time_limit: timedelta | None
+    ran_for: timedelta
+    ends_by: datetime | None
+    grace: timedelta
+    retries: int
+    failures: int
+    evictions: int
+    borrow: bool
+    preemptible: bool
+    borrowed: bool
+    next_state: str
+    backoff_until: datetime | None
+    cloned_from: UUID | None
+    position: Position | None
+    tasks_by_state: dict[str, int]
+    may: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a job waits, in numbers of the first flavor of its wish: what it needs, has, may have, and who is before it."""
+
+    reason: ReasonRow | None
+    flavor: str
+    needs: int
+    team_guaranteed: int
+    team_used: int
+    team_left: int
+    may_borrow: int | None
+    free_now: int
+    largest_free_block: int
+    rule: str
+    position: Position | None
+    ahead: tuple[Blocker, ...]
+    helps: tuple[Action, ...]
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """Something that happened to a job."""
+
+    id: int
+    at: datetime
+    type: str
+    actor: str
+    summary: str
+    details: dict[str, Any]
+    job: UUID
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRow:
+    """An admitted task on its node."""
+
+    index: int
+    group: int
+    node: str
+    units: int
+    state: str
+    pod: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveRow:
+    """The tasks that one decision admitted."""
+
+    uid: UUID
+    number: int
+    cycle: int
+    state: str
+    flavors: tuple[str, ...]
+    units: int
+    borrowed: bool
+    admitted_at: datetime
+    launched_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    outcome: str
+    error: str
+    tasks: tuple[TaskRow, ...]
+    tasks_left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """All waves since the job was last queued."""
+
+    number: int
+    waves: tuple[WaveRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRow:
+    """A waiting job in the queue order; where the reader may not see it, only team-less counts are set and ``job`` is None."""
+
+    rank: int | None
+    units: int
+    units_ahead: int
+    starts_next: bool
+    job: JobRow | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOrder:
+    """One order across teams for a flavor; ``permanent`` holds those that can never run and take no rank."""
+
+    flavor: str
+    free: int
+    rows: tuple[OrderRow, ...]
+    permanent: tuple[OrderRow, ...]
+    waiting_jobs: int
+    waiting_units: int
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """A queue and its policy."""
+
+    id: int
+    team: str
+    name: str
+    order: str
+    hold_after: timedelta
+    default_time_limit: timedelta | None
+    max_time_limit: timedelta | None
+    max_grace: timedelta
+    start_limit: timedelta
+    start_retries: int
+    per_user_limit: int | None
+    max_priority: int | None
+    paused_at: datetime | None
+    version: int
+    waiting_jobs: int
+    running_jobs: int
+    may_edit: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityRow:
+    """A priority class."""
+
+    name: str
+    value: int
+    preemptible: bool
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A task on a node; where the reader may not see the job, only its units are told and ``team`` is empty."""
+
+    units: int
+    state: str
+    team: str = ""
+    owner: str = ""
+    job: UUID | None = None
+    job_name: str = ""
+    task: int | None = None
+    mine: bool = False
+    borrowed: bool = False
+    started_at: datetime | None = None
+    ends_by: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """A machine: ``units`` = used + outside + free + not usable. ``why`` says in words why it is not usable, else it is empty."""
+
+    id: int
+    name: str
+    cluster: str
+    flavor: str | None
+    place: tuple[str, ...]
+    units: int
+    used: int
+    outside: int
+    free: int
+    usable: bool
+    state: str
+    why: str
+    cells: tuple[Cell, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDetail:
+    """All of one machine; CPU in thousandths of a core, memory in bytes."""
+
+    row: NodeRow
+    cpu_milli: int
+    cpu_used: int
+    memory: int
+    memory_used: int
+    outside_cpu_milli: int
+    outside_memory: int
+    pods: int
+    outside_pods: int
+    labels: dict[str, str]
+    taints: tuple[str, ...]
+    first_seen_at: datetime
+    changed_at: datetime
+    gone_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorNumbers:
+    """Units of a flavor: installed = in_use + free + not_usable + outside, where nothing is over-used."""
+
+    flavor: str
+    title: str
+    installed: int
+    in_use: int
+    free: int
+    not_usable: int
+    outside: int
+    waiting_units: int
+    waiting_jobs: int
+    guaranteed: int
+    unassigned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamBar:
+    """A team on a flavor. ``inside`` + ``borrowed`` = ``used``; ``lent`` of its guarantee is used by others; limits None: no limit."""
+
+    team: str
+    title: str
+    parent: str | None
+    depth: int
+    department: bool
+    flavor: str
+    guaranteed: int
+    borrow_limit: int | None
+    lend_limit: int | None
+    used: int
+    inside: int
+    borrowed: int
+    lent: int
+    waiting: int
+    mine: bool
+    starved: bool
+
+    @property
+    def text(self) -> str:
+        """Return the numbers in words: ``48/40 · +8 borrowed · 12 waiting``."""
+        parts = [f"{self.used}/{self.guaranteed}"]
+        parts += [f"+{self.borrowed} borrowed"] if self.borrowed else []
+        parts += [f"{self.lent} lent"] if self.lent else []
+        parts += [f"{self.waiting} waiting"] if self.waiting else []
+        return " · ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRow:
+    """How fresh the picture of one cluster is."""
+
+    name: str
+    kubernetes_version: str
+    listed_at: datetime | None
+    heard_at: datetime | None
+    unreachable_since: datetime | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """How old the last decision and the cluster's picture are."""
+
+    last_cycle: int | None
+    last_cycle_at: datetime | None
+    clusters: tuple[ClusterRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """Something that a person should look at."""
+
+    kind: str
+    text: str
+    since: datetime | None
+    job: UUID | None = None
+    node: str = ""
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The first page: numbers, bars, what needs attention, and the last changes."""
+
+    flavors: tuple[FlavorNumbers, ...]
+    bars: tuple[TeamBar, ...]
+    attention: tuple[Attention, ...]
+    changes: tuple[EventRow, ...]
+    freshness: Freshness
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """One cycle; ``milliseconds`` is the whole of ``durations``."""
+
+    cycle: int
+    at: datetime
+    digest: str
+    classes: int
+    admissions: int
+    tasks: int
+    units: int
+    milliseconds: float
+    durations: dict[str, float]
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmittedRow:
+    """A job that a cycle admitted; ``job`` None where the reader may not see it."""
+
+    job: UUID | None
+    name: str
+    team: str
+    wave: int
+    units: int
+    borrowed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionDetail:
+    """One cycle with what it admitted."""
+
+    row: DecisionRow
+    admitted: tuple[AdmittedRow, ...]
