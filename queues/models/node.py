@@ -35,6 +35,7 @@ class Node(models.Model):
     ours.
 
     A node that has left the cluster keeps its row with ``gone_at`` set, since finished tasks name it.
+    ``not_ready_since`` is set while it does not answer; ``changed_at`` is when the row last changed.
     """
 
     cluster = models.ForeignKey(ClusterState, on_delete=models.PROTECT, related_name="nodes")
@@ -55,6 +56,7 @@ class Node(models.Model):
     outside_pods = models.PositiveIntegerField(default=0)
     first_seen_at = models.DateTimeField()
     changed_at = models.DateTimeField()
+    not_ready_since = models.DateTimeField(null=True)
     gone_at = models.DateTimeField(null=True)
 
     class Meta:
