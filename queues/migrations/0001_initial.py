@@ -163,6 +163,7 @@ class Migration(migrations.Migration):
                 ('admitted_at', models.DateTimeField()),
                 ('launched_at', models.DateTimeField(null=True)),
                 ('seen_at', models.DateTimeField(null=True)),
+                ('stopped_at', models.DateTimeField(null=True)),
                 ('started_at', models.DateTimeField(null=True)),
                 ('ended_at', models.DateTimeField(null=True)),
                 ('deadline_at', models.DateTimeField(null=True)),

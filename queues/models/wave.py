@@ -26,8 +26,8 @@ class Wave(models.Model):
     ``id`` is the order of admission, ``number`` counts the job's waves from 1.
     The outbox is in the row: ``wish_due_at`` is set while the cluster still has to be told ``wish``; it is also the
     lease of the worker
-    that tells it. ``launched_at``: the objects exist. ``seen_at``: a list or watch has shown them. ``deadline_at`` ends
-    a state that lasts too long.
+    that tells it. ``launched_at``: the objects exist. ``seen_at``: a list or watch has shown them. ``stopped_at``: the cluster
+    agreed to delete them. ``deadline_at`` ends a state that lasts too long.
     """
 
     uid = models.UUIDField(unique=True)
@@ -42,6 +42,7 @@ class Wave(models.Model):
     admitted_at = models.DateTimeField()
     launched_at = models.DateTimeField(null=True)
     seen_at = models.DateTimeField(null=True)
+    stopped_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     deadline_at = models.DateTimeField(null=True)
