@@ -3,15 +3,19 @@
 Zero rows updated means that another worker won, which is normal: the caller gets False and goes on.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Value
+from django.db.models import DurationField, ExpressionWrapper, F, Value
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce
 
-from queues.models import Job, JobEvent
-from queues.states import ENDED, STEPS, JobState
+from queues.models import Job, JobEvent, Task, Wave
+from queues.models.wave import Wish
+from queues.states import ENDED, HOLDING, STEPS, JobState, TaskState, WaveState
+
+# How much longer than its grace a pod may take to go before it is told again, more firmly.
+GOING_SLACK = timedelta(seconds=60)
 
 
 class StepNotAllowed(Exception):
@@ -49,12 +53,66 @@ def step(
     if new not in STEPS[old]:
         raise StepNotAllowed(f"{old} → {new}")
     fields: dict[str, Any] = {"state": new, "state_since": now, "next_state": "", **changes}
+    if old is JobState.RUNNING:
+        fields["ran_for"] = ExpressionWrapper(F("ran_for") + (Value(now) - F("state_since")), DurationField())
     if new in ENDED:
         fields |= {"ended_at": now, "waiting_tasks": 0, "ready": False, "backoff_until": None}
     moved = Job.objects.filter(id=job_id, state=old, **(where or {})).update(**fields)
     if moved:
         record(job_id, now=now, event=event, summary=summary, actor=actor, details=details)
     return bool(moved)
+
+
+def evict(
+    job_id: int,
+    old: JobState,
+    to: JobState,
+    *,
+    now: datetime,
+    event: str,
+    summary: str,
+    actor: str = "",
+    details: dict[str, Any] | None = None,
+    **changes: Any,  # noqa: ANN401  columns of Job with values or expressions
+) -> bool:
+    """Ask all waves of an admitted or running job to go; it enters ``to`` when their pods are gone.
+
+    A job that is leaving already only gets another goal. Must run inside the caller's transaction.
+    """
+    if old is JobState.EVICTING:
+        moved = bool(Job.objects.filter(id=job_id, state=old).update(next_state=to, **changes))
+        if moved:
+            record(job_id, now=now, event=event, summary=summary, actor=actor, details=details)
+        return moved
+    fields = {**waits_no_more(now), **changes, "next_state": to}
+    moved = step(
+        job_id, old, JobState.EVICTING, now=now, event=event, summary=summary, actor=actor, details=details, **fields
+    )
+    if moved:
+        stop_waves(job_id, now=now)
+    return moved
+
+
+def stop_waves(job_id: int, *, now: datetime, wave_id: int | None = None, reason: str = "", message: str = "") -> None:
+    """Ask a job's holding waves (or one of them) to go: their tasks hold until the pods are gone.
+
+    ``reason`` and ``message`` are kept on the tasks that have to go.
+    """
+    waves = Wave.objects.filter(job_id=job_id, state__in=HOLDING - {WaveState.EVICTING})
+    if wave_id is not None:
+        waves = waves.filter(id=wave_id)
+    going = list(waves.values_list("id", flat=True))
+    grace = Job.objects.values_list("grace", flat=True).get(id=job_id)
+    Wave.objects.filter(id__in=going).update(
+        state=WaveState.EVICTING,
+        deadline_at=now + grace + GOING_SLACK,
+        wish=Wish.STOP,
+        wish_due_at=now,
+        wish_tries=0,
+        wish_error="",
+    )
+    tasks = Task.objects.filter(wave_id__in=going, state__in=[TaskState.PENDING, TaskState.RUNNING])
+    tasks.update(state=TaskState.LEAVING, reason=reason, message=message)
 
 
 def record(
