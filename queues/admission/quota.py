@@ -35,7 +35,9 @@ class Tree:
 class Line:
     """Quota and usage of all teams on one flavor; numbers are counted units."""
 
-    def __init__(self, tree: Tree, flavor: Flavor, quotas: dict[int, Quota], installed: int, promised_base: int) -> None:
+    def __init__(
+        self, tree: Tree, flavor: Flavor, quotas: dict[int, Quota], installed: int, promised_base: int
+    ) -> None:
         """Take the quotas by team number, the units of all nodes, and what the root may promise (SEMANTICS 2)."""
         size = len(tree.parent)
         self.tree = tree
@@ -56,11 +58,16 @@ class Line:
             self.subtree[tree.parent[place]] += self.subtree[place] - self.local[place]
         self.usage = [0] * size
         self.firm = [0] * size
+        self._available_now: dict[int, int] = {}
+        self._promised_now: dict[int, int] = {}
+        self._most: dict[int, int] = {}
 
     def take(self, place: int, units: int) -> None:
         """Add units (negative: give them back) to the usage of a team and of what lies above it."""
         for node, after in self.after(place, units):
             self.usage[node] = after
+        self._available_now.clear()
+        self._promised_now.clear()
 
     def after(self, place: int, units: int) -> list[tuple[int, int]]:
         """Return the usage after the ask of each node that it changes, from the team up to the root."""
@@ -78,7 +85,7 @@ class Line:
         return changed
 
     def within(self, place: int, units: int) -> int | None:
-        """Return the lowest node of the path that the ask leaves at or under what is promised there; None: it borrows."""
+        """Return the lowest node of the path that the ask leaves at or under its promise; None: it borrows."""
         if not units:
             return place
         usage, local, parent, subtree = self.usage, self.local, self.tree.parent, self.subtree
@@ -92,14 +99,31 @@ class Line:
             place = parent[place]
         return None
 
+    def promised_room(self, place: int) -> int:
+        """Return the largest ask with which the team stays within some node of its path; below zero: none."""
+        known = self._promised_now.get(place)
+        if known is None:
+            absorbed, rooms = 0, []
+            for node in self.tree.path[place]:
+                rooms.append(self.subtree[node] - self.usage[node] + absorbed)
+                absorbed += max(0, self.local[node] - self.usage[node])
+            known = self._promised_now[place] = max(rooms)
+        return known
+
     def available(self, place: int) -> int:
         """Return how many units the team could take now, whoever they belong to; never below zero."""
-        return max(0, self._available(place, self.usage, self.subtree[ROOT]))
+        known = self._available_now.get(place)
+        if known is None:
+            known = self._available_now[place] = max(0, self._available(place, self.usage, self.subtree[ROOT]))
+        return known
 
     def most(self, place: int) -> int:
         """Return what the tree could give the team on all installed nodes with everybody else idle."""
-        whole = self.subtree[ROOT] - self.guaranteed[ROOT] + max(0, self.installed - self.promised)
-        return max(0, self._available(place, [0] * len(self.usage), whole))
+        known = self._most.get(place)
+        if known is None:
+            whole = self.subtree[ROOT] - self.guaranteed[ROOT] + max(0, self.installed - self.promised)
+            known = self._most[place] = max(0, self._available(place, [0] * len(self.usage), whole))
+        return known
 
     def _available(self, place: int, usage: list[int], root: int) -> int:
         room = root - usage[ROOT]
@@ -113,7 +137,7 @@ class Line:
         return room
 
     def limited_by(self, place: int, units: int, *, alone: bool = False) -> int | None:
-        """Return the lowest node whose guarantee plus borrow limit the ask would pass (``alone``: with nothing in use)."""
+        """Return the lowest node whose guarantee plus borrow limit the ask would pass (``alone``: nothing in use)."""
         rows = self._alone(place, units) if alone else self.after(place, units)
         for node, after in rows:
             limit = self.borrow[node]
@@ -185,11 +209,13 @@ def lines(world: World, tree: Tree, *, count_lost: bool = False) -> dict[int, Li
     return result
 
 
-def in_use(world: World) -> tuple[Tree, dict[int, Line]]:
-    """Return the team tree and, per flavor, its quota line with everything that holds units counted."""
+def in_use(world: World, *, count_lost: bool = False, leaving: bool = True) -> tuple[Tree, dict[int, Line]]:
+    """Return the team tree and, per flavor, its quota line with all that holds units (flags as in ``survey``)."""
     tree = Tree(world)
-    result = lines(world, tree)
+    result = lines(world, tree, count_lost=count_lost)
     for attempt in world.attempts:
+        if attempt.leaving and not leaving:
+            continue
         place = tree.number[attempt.team]
         firm = not (attempt.borrow and attempt.preemptible)
         for flavor, units in demand(attempt).items():

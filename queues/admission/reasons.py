@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """Every reason that a waiting job can have from a decision, in the order in which the first that applies is given."""
+    """Every reason that a waiting job can have from a decision; of those that apply the first is given."""
 
     EXCEEDS_MAX = "EXCEEDS_MAX"
     EXCEEDS_NODE = "EXCEEDS_NODE"

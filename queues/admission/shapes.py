@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from itertools import islice, product
 
-from queues.admission.shares import Needs
 from queues.admission.world import Ask, Group, JobShape, Labels
 
 MOST_OPTIONS = 64
+
+Needs = tuple[tuple[int, int], ...]
+"""Units by flavor id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 
 from queues.admission.quota import Line
-
-Needs = tuple[tuple[int, int], ...]
-"""Units by flavor id."""
+from queues.admission.shapes import Needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ def borrowed(lines: dict[int, Line], place: int) -> int:
 
 
 def counted(lines: dict[int, Line], place: int, needs: Needs, *, only_needs: bool) -> dict[int, int]:
-    """Return b(n) for each node of a leaf's path as it will be with the needs in use (``only_needs``: on their flavors only)."""
+    """Return b(n) for the nodes of a leaf's path with the needs in use (``only_needs``: on their flavors only)."""
     path = lines[needs[0][0]].tree.path[place] if needs else ()
     result = dict.fromkeys(path, 0)
     named = dict(needs)
@@ -54,7 +52,7 @@ def counted(lines: dict[int, Line], place: int, needs: Needs, *, only_needs: boo
 
 
 def fill(lines: dict[int, Line], place: int, needs: Needs) -> dict[int, Share]:
-    """Return usage / S for each node of a leaf's path on the fullest overcommitted flavor of the needs; S = 0 is last."""
+    """Return usage / S for the nodes of a leaf's path on the fullest overcommitted flavor; S = 0 is last."""
     rows = [(lines[flavor], units) for flavor, units in needs if lines[flavor].overcommitted and units]
     result: dict[int, Share] = {}
     for line, units in rows:

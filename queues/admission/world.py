@@ -126,9 +126,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Equal tasks of a job; ``units``, ``cpu`` and ``memory`` are per task; ``flavors`` is the ordered wish, never empty.
-
-    """
+    """Equal tasks of a job: ``units``, ``cpu``, ``memory`` per task; ``flavors`` is the ordered wish, never empty."""
 
     tasks: int
     units: int
@@ -206,10 +204,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One consistent snapshot; every tuple is sorted by id (attempts by number).
-
-    ``lost_units`` tells, per flavor, units that were there and are not usable now (lost or cordoned nodes).
-    """
+    """One consistent snapshot. ``classes`` are those with waiting jobs; the order of rows does not matter."""
 
     now: Milliseconds
     policy: Policy = Policy()

@@ -1,0 +1,32 @@
+"""Waiting jobs held in memory, for tests and for what runs the rules forward."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from queues.admission.world import Waiting
+
+
+def _turn(row: Waiting) -> tuple[int, int, int]:
+    return (row.wait_from, row.submitted, row.id)
+
+
+class SimpleHeads:
+    """The ``Heads`` of a list of waiting jobs."""
+
+    def __init__(self, rows: Iterable[Waiting]) -> None:
+        """Sort the jobs by class and user."""
+        self._rows: dict[int, dict[int, list[Waiting]]] = {}
+        for row in rows:
+            self._rows.setdefault(row.job_class, {}).setdefault(row.user, []).append(row)
+        for users in self._rows.values():
+            for jobs in users.values():
+                jobs.sort(key=_turn)
+
+    def users(self, job_class: int) -> tuple[Waiting, ...]:
+        """Return the first waiting job of each user of the class, in order."""
+        return tuple(sorted((jobs[0] for jobs in self._rows.get(job_class, {}).values()), key=_turn))
+
+    def after(self, job_class: int, user: int, last: Waiting) -> Iterator[Waiting]:
+        """Yield the user's further jobs of the class behind ``last``."""
+        jobs = self._rows[job_class][user]
+        yield from jobs[bisect_right(jobs, _turn(last), key=_turn) :]

@@ -1,0 +1,206 @@
+"""The nodes as the rules count them: equal nodes are one kind, and a kind answers for all its members."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from queues.admission.shapes import Pattern
+from queues.admission.world import Labels, Node, NodeState, World
+
+
+class Host:
+    """What never changes of a node while a decision is made; equal nodes share one."""
+
+    __slots__ = ("cluster", "cpu", "flavor", "labels", "memory", "pods", "units")
+
+    def __init__(self, node: Node) -> None:
+        """Copy what counts."""
+        self.cluster = node.cluster
+        self.flavor = node.flavor
+        self.labels: frozenset[tuple[str, str]] = frozenset(node.labels)
+        self.units = node.units
+        self.cpu = node.cpu
+        self.memory = node.memory
+        self.pods = node.pods
+
+    def matches(self, labels: Labels) -> bool:
+        """Whether the node carries all labels asked for."""
+        return not labels or self.labels.issuperset(labels)
+
+
+class Kind:
+    """Nodes of equal hosts with equal free room. Room below zero (an over-used node) takes nobody."""
+
+    __slots__ = ("_tasks", "cpu", "host", "memory", "pods", "units")
+
+    def __init__(self, host: Host, units: int, cpu: int, memory: int, pods: int) -> None:
+        """Name the free room of one such node."""
+        self.host = host
+        self.units = units
+        self.cpu = cpu
+        self.memory = memory
+        self.pods = pods
+        self._tasks: dict[Pattern, int] = {}
+
+    @property
+    def whole(self) -> bool:
+        """Whether no counted unit of the node is in use."""
+        return self.units == self.host.units
+
+    def tasks(self, pattern: Pattern) -> int:
+        """Return how many tasks of the pattern fit on one such node."""
+        known = self._tasks.get(pattern)
+        if known is None:
+            known = self._tasks[pattern] = self._count(pattern)
+        return known
+
+    def _count(self, pattern: Pattern) -> int:
+        if pattern.flavor != self.host.flavor or not self.host.matches(pattern.labels):
+            return 0
+        room = self.pods
+        for free, ask in ((self.units, pattern.units), (self.cpu, pattern.cpu), (self.memory, pattern.memory)):
+            if ask:
+                room = min(room, free // ask)
+        return max(0, room)
+
+
+Members = dict[Kind, list[int]]
+"""The usable nodes of each kind, ids ascending."""
+
+
+class Ground:
+    """The free room of all usable nodes during one decision."""
+
+    def __init__(self) -> None:
+        """Start without nodes."""
+        self.version = 0
+        self.members: dict[int, Members] = {}
+        self.where: dict[int, Kind] = {}
+        self.first: dict[tuple[int, int], int] = {}
+        self.hosts: dict[Host, list[int]] = {}
+        self._kinds: dict[tuple[int, int, int, int, int], Kind] = {}
+        self._hosts: dict[Host, int] = {}
+        self._rooms: dict[int, dict[Pattern, dict[int, int]]] = {}
+
+    def kind(self, host: Host, units: int, cpu: int, memory: int, pods: int) -> Kind:
+        """Return the one kind with this host and free room."""
+        number = self._hosts.setdefault(host, len(self._hosts))
+        key = (number, units, cpu, memory, pods)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = Kind(host, units, cpu, memory, pods)
+        return kind
+
+    def rooms(self, pattern: Pattern) -> dict[int, int]:
+        """Return, per cluster, how many tasks of the pattern fit; kept up to date from the first question on."""
+        known = self._rooms.setdefault(pattern.flavor, {})
+        rooms = known.get(pattern)
+        if rooms is None:
+            rooms = known[pattern] = {}
+            for kind, nodes in self.members.get(pattern.flavor, {}).items():
+                fit = kind.tasks(pattern)
+                if fit:
+                    rooms[kind.host.cluster] = rooms.get(kind.host.cluster, 0) + fit * len(nodes)
+        return rooms
+
+    def take(self, node: int, pattern: Pattern, tasks: int) -> None:
+        """Place tasks on a node (negative: take them away)."""
+        old = self.where[node]
+        new = self.kind(
+            old.host,
+            old.units - tasks * pattern.units,
+            old.cpu - tasks * pattern.cpu,
+            old.memory - tasks * pattern.memory,
+            old.pods - tasks,
+        )
+        members = self.members[pattern.flavor]
+        nodes = members[old]
+        del nodes[bisect_left(nodes, node)]
+        if not nodes:
+            del members[old]
+        insort(members.setdefault(new, []), node)
+        self.where[node] = new
+        self.version += 1
+        cluster = old.host.cluster
+        for known, rooms in self._rooms.get(pattern.flavor, {}).items():
+            change = new.tasks(known) - old.tasks(known)
+            if change:
+                rooms[cluster] = rooms.get(cluster, 0) + change
+
+    def usable(self, flavor: int) -> Iterator[tuple[Kind, list[int]]]:
+        """Yield the kinds of a flavor's usable nodes with their members."""
+        yield from self.members.get(flavor, {}).items()
+
+    def free(self, flavor: int) -> int:
+        """Return the free counted units of a flavor's usable nodes."""
+        return sum(max(0, kind.units) * len(nodes) for kind, nodes in self.usable(flavor))
+
+    def largest(self, flavor: int) -> int:
+        """Return the most free counted units on one usable node of a flavor."""
+        return max((max(0, kind.units) for kind, _ in self.usable(flavor)), default=0)
+
+
+def taken(world: World, *, leaving: bool = True) -> dict[int, tuple[int, int, int, int]]:
+    """Return units, CPU, memory and pods that our attempts hold, by node; without ``leaving`` as if those had gone."""
+    result: dict[int, tuple[int, int, int, int]] = {}
+    nothing = (0, 0, 0, 0)
+    for attempt in world.attempts:
+        if attempt.leaving and not leaving:
+            continue
+        groups = attempt.groups
+        for row in attempt.placed:
+            group, tasks = groups[row.group], row.tasks
+            units, cpu, memory, pods = result.get(row.node, nothing)
+            result[row.node] = (
+                units + group.units * tasks,
+                cpu + group.cpu * tasks,
+                memory + group.memory * tasks,
+                pods + tasks,
+            )
+    return result
+
+
+def survey(world: World, *, count_lost: bool = False, leaving: bool = True) -> Ground:
+    """Return the ground: what is free on usable nodes.
+
+    ``count_lost`` takes cordoned and lost nodes as usable; without ``leaving`` what leaves has gone already.
+    """
+    ground = Ground()
+    used = taken(world, leaving=leaving)
+    hosts: dict[tuple[int, int, int, int, int, int, Labels], Host] = {}
+    for node in world.nodes:
+        key = (node.cluster, node.flavor, node.units, node.cpu, node.memory, node.pods, node.labels)
+        host = hosts.get(key)
+        if host is None:
+            host = hosts[key] = Host(node)
+            ground.hosts[host] = []
+        ground.hosts[host].append(node.id)
+        if not (count_lost or node.state is NodeState.READY):
+            continue
+        units, cpu, memory, pods = used.get(node.id, (0, 0, 0, 0))
+        kind = ground.kind(
+            host,
+            node.units - node.outside_units - units,
+            node.cpu - node.outside_cpu - cpu,
+            node.memory - node.outside_memory - memory,
+            node.pods - node.outside_pods - pods,
+        )
+        ground.members.setdefault(node.flavor, {}).setdefault(kind, []).append(node.id)
+        ground.where[node.id] = kind
+        place = (node.flavor, node.cluster)
+        ground.first[place] = min(node.id, ground.first.get(place, node.id))
+    for members in ground.members.values():
+        for nodes in members.values():
+            nodes.sort()
+    return ground
+
+
+def bare(ground: Ground) -> Ground:
+    """Return the ground as it would be with every node usable and nothing on any: what could ever be given."""
+    result = Ground()
+    for host, nodes in ground.hosts.items():
+        kind = result.kind(host, host.units, host.cpu, host.memory, host.pods)
+        result.members.setdefault(host.flavor, {})[kind] = sorted(nodes)
+        place = (host.flavor, host.cluster)
+        result.first[place] = min(*nodes, result.first.get(place, nodes[0]))
+        result.where.update(dict.fromkeys(nodes, kind))
+    return result

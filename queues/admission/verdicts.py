@@ -1,0 +1,245 @@
+"""Why the rest wait: one reason per class, judged on the board as the decision leaves it (SEMANTICS 10)."""
+
+from queues.admission.board import Board, Case
+from queues.admission.nodes import Ground, bare
+from queues.admission.placement import fits
+from queues.admission.reasons import Code, Reason
+from queues.admission.shapes import Option
+from queues.admission.world import JobClass, NodeState
+
+ORDER = {code: place for place, code in enumerate(Code)}
+Numbers = dict[str, int | str]
+
+
+def reason(code: Code, numbers: Numbers) -> Reason:
+    """Return a reason with its numbers sorted by name."""
+    return Reason(code=code, numbers=tuple(sorted(numbers.items())))
+
+
+class Judge:
+    """Finds reasons on one board; what is the same for many classes is found once."""
+
+    def __init__(self, board: Board) -> None:
+        """Look at the board as it is now."""
+        self._board = board
+        self._bare: Ground | None = None
+        self._whole: Board | None = None
+        self._later: Board | None = None
+        self._unusable = {node.flavor for node in board.world.nodes if node.state is not NodeState.READY}
+        self._leaving = {
+            attempt.flavors[row.group] for attempt in board.world.attempts if attempt.leaving for row in attempt.placed
+        }
+        self._never_on_nodes: dict[int, Reason | None] = {}
+        self._of_case: dict[Case, Reason] = {}
+        self._free: dict[int, tuple[int, int]] = {}
+        self._users: dict[int, list[int]] = {}
+        for place, user in sorted(board.used_in_team):
+            self._users.setdefault(place, []).append(user)
+
+    def paused(self, job_class: JobClass) -> Reason | None:
+        """Return QUEUE_PAUSED where the queue, its team or a department above takes no turns."""
+        board = self._board
+        queue = board.queues[job_class.queue]
+        if queue.paused:
+            return reason(Code.QUEUE_PAUSED, {"queue": queue.name})
+        for place in board.tree.path[board.tree.number[queue.team]]:
+            if board.team(place).paused:
+                return reason(Code.QUEUE_PAUSED, {"team": board.team(place).name})
+        return None
+
+    def of_class(self, job_class: JobClass) -> Reason:
+        """Return why the jobs of a class wait, users' limits aside."""
+        case = self._board.case(job_class)
+        known = self._of_case.get(case)
+        if known is None:
+            rows = [self._of_option(case, option) for option in case.shape.options]
+            known = self._of_case[case] = max(rows, key=lambda row: ORDER[row.code])
+        if not known.permanent:
+            return self._beyond_user_limit(job_class, case) or known
+        return known
+
+    def permanent(self, job_class: JobClass) -> Reason | None:
+        """Return the reason for which jobs of a class can never start, if there is one."""
+        case = self._board.case(job_class)
+        rows = [self._never(case, option) for option in case.shape.options]
+        if all(row is not None for row in rows):
+            return max((row for row in rows if row is not None), key=lambda row: ORDER[row.code])
+        return self._beyond_user_limit(job_class, case)
+
+    def first_option(self, case: Case) -> Option:
+        """Return the first option on which the job could ever start; the first of all if there is none."""
+        options = case.shape.options
+        return next((option for option in options if self._never(case, option) is None), options[0])
+
+    def limited_users(self, job_class: JobClass) -> list[tuple[int, Reason]]:
+        """Return the users whose own limit keeps their jobs of this class waiting."""
+        board = self._board
+        case = board.case(job_class)
+        queue = board.queues[job_class.queue]
+        limits = (board.team(case.place).per_user_limit, queue.per_user_limit)
+        if limits == (None, None):
+            return []
+        result = []
+        for user in self._users.get(case.place, []):
+            room = board.user_room(case.place, queue, user)
+            if room is not None and room < case.shape.units:
+                used = board.used_in_team[case.place, user]
+                limit = min(limit for limit in limits if limit is not None)
+                numbers: Numbers = {"needs": case.shape.units, "used": used, "limit": limit}
+                result.append((user, reason(Code.USER_LIMIT, numbers)))
+        return result
+
+    def _beyond_user_limit(self, job_class: JobClass, case: Case) -> Reason | None:
+        queue = self._board.queues[job_class.queue]
+        limits = [self._board.team(case.place).per_user_limit, queue.per_user_limit]
+        limit = min((limit for limit in limits if limit is not None), default=None)
+        if limit is None or case.shape.units <= limit:
+            return None
+        return reason(Code.EXCEEDS_MAX, {"needs": case.shape.units, "limit": limit})
+
+    def _of_option(self, case: Case, option: Option) -> Reason:
+        return (
+            self._never(case, option)
+            or self._not_entitled(case, option)
+            or self._reduced(case, option)
+            or self._terminating(case, option)
+            or self._short(case, option)
+            or self._ahead(case, option)
+        )
+
+    def _never(self, case: Case, option: Option) -> Reason | None:
+        """Return why not even an empty cluster with idle teams could start the job."""
+        key = id(option)
+        if key not in self._never_on_nodes:
+            self._never_on_nodes[key] = self._never_fits(option)
+        found = self._never_on_nodes[key]
+        if found is not None:
+            return found
+        for flavor, units in option.needs:
+            line = self._board.lines[flavor]
+            limit = line.most(case.place)
+            stop = line.limited_by(case.place, units, alone=True)
+            if stop is not None:
+                limit = line.subtree[stop] + (line.borrow[stop] or 0)
+            elif case.shape.firm and not line.covers(case.place, units, alone=True):
+                limit = sum(line.guaranteed[node] for node in line.tree.path[case.place])
+            elif units <= limit:
+                continue
+            return reason(Code.EXCEEDS_MAX, {"flavor": line.flavor.name, "needs": units, "limit": limit})
+        return None
+
+    def _never_fits(self, option: Option) -> Reason | None:
+        if self._bare is None:
+            self._bare = bare(self._board.ground)
+        for pattern in option.patterns:
+            flavor = self._board.flavors[pattern.flavor].name
+            matching = [kind for kind, _ in self._bare.usable(pattern.flavor) if kind.host.matches(pattern.labels)]
+            if not matching:
+                labels = ", ".join(f"{key}={value}" for key, value in pattern.labels)
+                return reason(Code.NO_MATCHING_NODE, {"flavor": flavor, "labels": labels})
+            if not any(kind.tasks(pattern) for kind in matching):
+                largest = max(kind.units for kind in matching)
+                numbers: Numbers = {"flavor": flavor, "needs": pattern.units, "largest_node": largest}
+                return reason(Code.EXCEEDS_NODE, numbers)
+        if fits(self._bare, option):
+            return None
+        pattern = option.patterns[0]
+        limit = max(self._bare.rooms(pattern).values(), default=0) * pattern.units
+        return reason(
+            Code.EXCEEDS_MAX,
+            {"flavor": self._board.flavors[pattern.flavor].name, "needs": option.units, "limit": limit},
+        )
+
+    def _not_entitled(self, case: Case, option: Option) -> Reason | None:
+        board = self._board
+        for flavor, units in option.needs:
+            line = board.lines[flavor]
+            stop = line.limited_by(case.place, units)
+            if stop is not None:
+                code = Code.TEAM_LIMIT if stop == case.place else Code.BORROW_LIMIT
+                limit = line.subtree[stop] + (line.borrow[stop] or 0)
+                numbers: Numbers = {"team": board.team(stop).name, "used": line.usage[stop], "limit": limit}
+                return reason(code, self._numbers(case, flavor, units) | numbers)
+            if not case.shape.ask.borrow and line.within(case.place, units) is None:
+                return reason(Code.TEAM_LIMIT, self._numbers(case, flavor, units) | self._own(case, flavor))
+            if case.shape.firm and not line.covers(case.place, units):
+                return reason(Code.TEAM_LIMIT, self._numbers(case, flavor, units) | self._own(case, flavor))
+            after = line.usage[case.place] + units
+            if line.most(case.place) < after <= line.installed:
+                numbers = {"used": line.usage[case.place], "limit": line.most(case.place)}
+                return reason(Code.LEND_LIMIT, self._numbers(case, flavor, units) | numbers)
+        return None
+
+    def _own(self, case: Case, flavor: int) -> Numbers:
+        line = self._board.lines[flavor]
+        return {
+            "used": line.usage[case.place],
+            "limit": sum(line.guaranteed[node] for node in line.tree.path[case.place]),
+        }
+
+    def _reduced(self, case: Case, option: Option) -> Reason | None:
+        missing = [flavor for flavor, _ in option.needs if flavor in self._unusable]
+        if not missing:
+            return None
+        if self._whole is None:
+            self._whole = self._board.what_if(count_lost=True, leaving=True)
+        if not self._whole.admissible(case, option):
+            return None
+        units = dict(option.needs)[missing[0]]
+        world = self._board.world
+        lost = sum(n.units for n in world.nodes if n.flavor == missing[0] and n.state is not NodeState.READY)
+        installed = self._board.lines[missing[0]].installed
+        numbers: Numbers = {"usable": installed - lost, "installed": installed}
+        return reason(Code.CAPACITY_REDUCED, self._numbers(case, missing[0], units) | numbers)
+
+    def _terminating(self, case: Case, option: Option) -> Reason | None:
+        going = [flavor for flavor, _ in option.needs if flavor in self._leaving]
+        if not going:
+            return None
+        if self._later is None:
+            self._later = self._board.what_if(count_lost=False, leaving=False)
+        if not self._later.admissible(case, option):
+            return None
+        coming = self._later.ground.free(going[0]) - self._board.ground.free(going[0])
+        numbers = self._numbers(case, going[0], dict(option.needs)[going[0]])
+        return reason(Code.WAITS_TERMINATING, numbers | {"terminating": coming})
+
+    def _short(self, case: Case, option: Option) -> Reason | None:
+        lines = self._board.lines
+        for flavor, units in option.needs:
+            if self._room(flavor)[0] < units:
+                return reason(Code.NO_FREE_CAPACITY, self._numbers(case, flavor, units))
+        for flavor, units in option.needs:
+            if lines[flavor].available(case.place) < units:
+                return reason(Code.LEND_LIMIT, self._numbers(case, flavor, units))
+        if not fits(self._board.ground, option):
+            flavor, units = option.needs[0]
+            return reason(Code.FRAGMENTED, self._numbers(case, flavor, units))
+        return None
+
+    def _ahead(self, case: Case, option: Option) -> Reason:
+        flavor, units = option.needs[0]
+        numbers = self._numbers(case, flavor, units)
+        last = next((row for row in reversed(self._board.log) if flavor in dict(row.option.needs)), None)
+        if last is not None:
+            numbers["ahead"] = self._board.team(last.case.place).name
+        return reason(Code.BEHIND, numbers)
+
+    def _room(self, flavor: int) -> tuple[int, int]:
+        if flavor not in self._free:
+            self._free[flavor] = (self._board.ground.free(flavor), self._board.ground.largest(flavor))
+        return self._free[flavor]
+
+    def _numbers(self, case: Case, flavor: int, units: int) -> Numbers:
+        """Return what every reason tells: the ask, what is free, and what the team has left and may borrow."""
+        line = self._board.lines[flavor]
+        free, largest = self._room(flavor)
+        left = max(0, line.promised_room(case.place))
+        return {
+            "flavor": line.flavor.name,
+            "needs": units,
+            "free": free,
+            "largest_block": largest,
+            "team_left": left,
+            "may_borrow": max(0, line.available(case.place) - left),
+        }

@@ -1,0 +1,274 @@
+"""Why jobs wait: each code of SEMANTICS 10 that this slice can give, with its numbers."""
+
+from queues.admission.reasons import Code, Reason
+from tests.admission.site import GI, Site
+
+
+def test_more_than_the_limits_could_ever_give_is_permanent() -> None:
+    site = Site()
+    site.node(8, count=2)
+    site.team(8)
+    b = site.team(8, borrow=0)
+    job = site.waits(b, gang=12)
+
+    decided = site.decide()
+
+    assert decided.code(job) is Code.EXCEEDS_MAX
+    assert (decided.numbers(job)["needs"], decided.numbers(job)["limit"]) == (12, 8)
+    assert decided.reason(job).permanent
+
+
+def test_a_gang_larger_than_any_cluster_is_permanent() -> None:
+    site = Site()
+    site.node(8, cluster=1)
+    site.node(8, cluster=2)
+    a = site.team(16)
+    job = site.waits(a, gang=9)
+
+    decided = site.decide()
+
+    assert (decided.code(job), decided.numbers(job)["limit"]) == (Code.EXCEEDS_MAX, 8)
+
+
+def test_a_task_larger_than_any_node_is_permanent_even_while_the_cluster_is_full() -> None:
+    site = Site()
+    site.node(8, count=4, memory=64 * GI)
+    a = site.team(32)
+    site.runs(a, 1, 2, 3, 4, units=8)
+    wide, fat = site.waits(a, units=9), site.waits(a, memory=65 * GI)
+
+    decided = site.decide()
+
+    assert (decided.code(wide), decided.numbers(wide)["largest_node"]) == (Code.EXCEEDS_NODE, 8)
+    assert decided.code(fat) is Code.EXCEEDS_NODE
+
+
+def test_labels_that_no_node_carries_are_permanent() -> None:
+    site = Site()
+    site.node(8)
+    a = site.team(8)
+    job = site.waits(a, labels=(("ib", "yes"),))
+
+    decided = site.decide()
+
+    assert (decided.code(job), decided.numbers(job)["labels"]) == (Code.NO_MATCHING_NODE, "ib=yes")
+
+
+def test_one_task_beyond_a_users_limit_is_permanent() -> None:
+    site = Site()
+    site.node(8)
+    a = site.team(8, per_user_limit=2)
+    job = site.waits(a, gang=3)
+
+    assert site.decide().code(job) is Code.EXCEEDS_MAX
+
+
+def test_a_paused_queue_team_or_department_starts_nothing() -> None:
+    site = Site()
+    site.node(8)
+    parent = site.team(paused=True)
+    teams = [site.team(2, parent=parent), site.team(2, paused=True), site.team(2, queue_paused=True)]
+    jobs = [site.waits(team) for team in teams]
+
+    decided = site.decide()
+
+    assert decided.started() == []
+    assert [decided.code(job) for job in jobs] == [Code.QUEUE_PAUSED] * 3
+
+
+def test_a_users_limit_in_team_or_queue_is_named_for_that_user_alone() -> None:
+    for of_team, of_queue in ((2, None), (None, 2)):
+        site = Site()
+        site.node(8)
+        a = site.team(8, per_user_limit=of_team, queue_limit=of_queue)
+        jobs = [site.waits(a, user=1) for _ in range(3)]
+        other = site.waits(a, user=2)
+
+        decided = site.decide()
+
+        assert decided.started() == [jobs[0], other, jobs[1]]
+        assert decided.code(jobs[2]) is Code.USER_LIMIT
+        assert (decided.numbers(jobs[2])["used"], decided.numbers(jobs[2])["limit"]) == (2, 2)
+
+
+def test_a_teams_own_limit_is_named_before_what_is_free() -> None:
+    site = Site()
+    site.node(10, count=2)
+    red = site.team(5, borrow=2)
+    site.team(15)
+    job = site.waits(red, tasks=9)
+
+    decided = site.decide()
+
+    assert (decided.tasks(job), decided.code(job)) == (7, Code.TEAM_LIMIT)
+    assert decided.numbers(job)["limit"] == 7
+
+
+def test_a_departments_limit_is_named_as_such() -> None:
+    site = Site()
+    site.node(20)
+    parent = site.team(borrow=1)
+    a = site.team(5, parent=parent)
+    site.team(15)
+    job = site.waits(a, tasks=9)
+
+    decided = site.decide()
+
+    assert (decided.tasks(job), decided.code(job)) == (6, Code.BORROW_LIMIT)
+    assert decided.numbers(job)["team"] == "t1"
+
+
+def test_what_the_tree_could_never_lend_is_named() -> None:
+    site = Site()
+    site.node(18)
+    parent = site.team()
+    red = site.team(9, parent=parent)
+    site.team(9, parent=parent, lend=3)
+    job = site.waits(red, tasks=15)
+
+    decided = site.decide()
+
+    assert (decided.tasks(job), decided.code(job)) == (12, Code.LEND_LIMIT)
+
+
+def test_idle_units_that_are_not_lent_at_this_moment_are_named_too() -> None:
+    site = Site()
+    site.node(18)
+    parent = site.team()
+    red = site.team(6, parent=parent)
+    blue = site.team(6, parent=parent)
+    site.team(6, parent=parent, lend=3)
+    site.runs(blue, 1, units=7)
+    job = site.waits(red, tasks=9)
+
+    decided = site.decide()
+
+    assert (decided.tasks(job), decided.code(job)) == (8, Code.LEND_LIMIT)
+
+
+def test_firm_work_needs_a_guarantee_that_cannot_be_recalled() -> None:
+    site = Site()
+    site.node(8)
+    a = site.team(2)
+    site.team(6)
+    job = site.waits(a, tasks=3, preemptible=False)
+    wide = site.waits(a, gang=3, borrow=False)
+
+    decided = site.decide()
+
+    assert (decided.tasks(job), decided.code(job), decided.code(wide)) == (2, Code.TEAM_LIMIT, Code.EXCEEDS_MAX)
+
+
+def test_firm_work_may_stand_on_the_pool_of_its_department_once() -> None:
+    site = Site()
+    site.node(8)
+    parent = site.team(3)
+    a, b = site.team(1, parent=parent), site.team(0, parent=parent)
+    mine, theirs = site.waits(a, tasks=4, preemptible=False, minutes=1), site.waits(b, tasks=4, preemptible=False)
+
+    decided = site.decide()
+
+    assert decided.tasks(mine) + decided.tasks(theirs) == 4
+
+
+def test_a_job_that_does_not_borrow_starts_only_inside_its_guarantee() -> None:
+    site = Site()
+    site.node(8)
+    a = site.team(2)
+    site.runs(a, 1)
+    job = site.waits(a, gang=2, borrow=False)
+
+    decided = site.decide()
+
+    assert (decided.started(), decided.code(job)) == ([], Code.TEAM_LIMIT)
+
+
+def test_lost_capacity_is_named_when_it_is_the_cause() -> None:
+    site = Site()
+    site.node(8, count=4)
+    a, b = site.team(16), site.team(16)
+    site.cordon(4)
+    first, second = site.waits(a, gang=16, minutes=1), site.waits(b, gang=16)
+
+    decided = site.decide()
+
+    assert (decided.started(), decided.code(second)) == ([first], Code.CAPACITY_REDUCED)
+    assert (decided.numbers(second)["usable"], decided.numbers(second)["installed"]) == (24, 32)
+
+
+def test_units_that_are_about_to_come_back_are_named() -> None:
+    site = Site()
+    site.node(8)
+    a = site.team(8)
+    site.runs(a, 1, units=6, leaving=True)
+    soon, never = site.waits(a, gang=8), site.waits(a, gang=8, cpu=999_999)
+
+    decided = site.decide()
+
+    assert (decided.code(soon), decided.numbers(soon)["terminating"]) == (Code.WAITS_TERMINATING, 6)
+    assert decided.code(never) is not Code.WAITS_TERMINATING
+
+
+def test_a_full_cluster_is_told_with_numbers() -> None:
+    site = Site()
+    site.node(8)
+    a, b = site.team(6), site.team(2)
+    site.runs(b, 1, units=7)
+    job = site.waits(a, gang=4)
+
+    decided = site.decide()
+
+    assert decided.reason(job) == Reason(
+        code=Code.NO_FREE_CAPACITY,
+        numbers=(
+            ("flavor", "g"),
+            ("free", 1),
+            ("largest_block", 1),
+            ("may_borrow", 0),
+            ("needs", 4),
+            ("team_left", 6),
+        ),
+    )
+
+
+def test_free_units_on_too_many_nodes_are_fragments() -> None:
+    site = Site()
+    site.node(8, count=8)
+    a = site.team(64)
+    site.runs(a, *range(1, 9), units=7)
+    whole, crumbs = site.waits(a, units=8, priority=1), site.waits(a, tasks=4)
+
+    decided = site.decide()
+
+    assert (decided.code(whole), decided.numbers(whole)["free"], decided.numbers(whole)["largest_block"]) == (
+        Code.NO_FREE_CAPACITY,
+        4,
+        1,
+    )
+    assert decided.tasks(crumbs) == 4
+
+    site.waiting.pop()
+    assert (site.decide().code(whole), site.decide().numbers(whole)["free"]) == (Code.FRAGMENTED, 8)
+
+
+def test_a_job_that_started_whole_leaves_no_verdict() -> None:
+    site = Site()
+    site.node(8)
+    a = site.team(8)
+    site.waits(a, gang=8)
+
+    assert site.decide().outcome.verdicts == ()
+
+
+def test_the_flavor_nearest_to_a_start_gives_the_reason() -> None:
+    site = Site()
+    first, second = site.flavor("first"), site.flavor("second")
+    site.node(4, flavor=first)
+    site.node(8, flavor=second)
+    a = site.team(quotas=())
+    site.runs(a, 2, units=8, flavor=second)
+    job = site.waits(a, units=8, flavors=(first, second))
+
+    decided = site.decide()
+
+    assert (decided.code(job), decided.numbers(job)["flavor"]) == (Code.NO_FREE_CAPACITY, "second")
