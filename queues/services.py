@@ -3,8 +3,6 @@
 Each is one transaction: permission, guarded change, event, audit row; the loop and pages are told on commit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +16,7 @@ from tenants.permissions import Actor
 
 
 class IfExists(StrEnum):
-    """What a submission does when its external_id is taken: give back that job, or fail (also when that job has ended)."""
+    """What a submission does when its external_id is taken: give back that job, or fail even if that has ended."""
 
     ATTACH = "attach"
     FAIL = "fail"
@@ -64,7 +62,7 @@ def submit_batch(
 
 
 def cancel(*, uid: UUID, by: Actor, now: datetime) -> Job:
-    """End a job: at once where it waits, else its pods are stopped first. Cancelling a cancelled job changes nothing."""
+    """End a job: at once where it waits, else when its pods are gone. Cancelling again changes nothing."""
     raise NotImplementedError
 
 
@@ -100,7 +98,9 @@ def cancel_many(
     raise NotImplementedError
 
 
-def create_queue(*, team: str, name: str, by: Actor, now: datetime, policy: Mapping[str, object] | None = None) -> Queue:
+def create_queue(
+    *, team: str, name: str, by: Actor, now: datetime, policy: Mapping[str, object] | None = None
+) -> Queue:
     """Make a queue in a team, with the default policy but for what ``policy`` says."""
     raise NotImplementedError
 
@@ -108,7 +108,7 @@ def create_queue(*, team: str, name: str, by: Actor, now: datetime, policy: Mapp
 def change_queue(
     *, team: str, name: str, policy: Mapping[str, object], version: int, by: Actor, now: datetime
 ) -> Queue:
-    """Change what ``policy`` names of a queue's policy (``paused`` too); Stale when ``version`` is not the current one."""
+    """Change what ``policy`` names of a queue (``paused`` too); Stale when ``version`` is not the current one."""
     raise NotImplementedError
 
 

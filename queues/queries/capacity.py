@@ -1,14 +1,9 @@
 """Who has what: numbers per flavor, bars per team, nodes and what is on them."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from queues.queries.rows import Freshness, NodeDetail, NodeRow, Overview, TeamBar
-
-if TYPE_CHECKING:
-    from tenants.permissions import Actor
+from tenants.permissions import Actor
 
 
 def overview(by: Actor, *, now: datetime) -> Overview:
@@ -17,7 +12,7 @@ def overview(by: Actor, *, now: datetime) -> Overview:
 
 
 def team_bars(by: Actor, *, now: datetime, team: str = "", flavor: str = "") -> tuple[TeamBar, ...]:
-    """Return one bar for each visible team (or one team) and flavor of which it has or may use something, most starved first."""
+    """Return a bar for each visible team (or one) and flavor that it has or may use, most starved first."""
     raise NotImplementedError
 
 

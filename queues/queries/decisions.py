@@ -1,13 +1,7 @@
 """What the loop decided."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from queues.queries.rows import DecisionDetail, DecisionRow
-
-if TYPE_CHECKING:
-    from tenants.permissions import Actor
+from tenants.permissions import Actor
 
 
 def decisions(by: Actor, *, limit: int = 50, before: int | None = None, busy: bool = False) -> tuple[DecisionRow, ...]:

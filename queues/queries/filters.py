@@ -1,26 +1,18 @@
 """Which jobs a list shows: the same parameters for API, pages, their URL and CSV."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 
 from queues.models import Job, TaskGroup
 from queues.states import ACTIVE, ENDED, JobState
 from tenants.errors import FieldError, Unreadable
 from tenants.models import Flavor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from django.db.models import QuerySet
-    from django.http import QueryDict
-
-    from tenants.permissions import Actor
+from tenants.permissions import Actor
 
 MOST_LABELS = 8
 MOST_WORDS = 200
@@ -43,7 +35,7 @@ class JobFilter:
     created_before: datetime | None = None
 
     @classmethod
-    def read(cls, params: QueryDict) -> JobFilter:
+    def read(cls, params: QueryDict) -> "JobFilter":
         """Read URL parameters; unknown states, label forms and times are Unreadable with what is allowed."""
         errors: list[FieldError] = []
         found = cls(

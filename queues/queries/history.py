@@ -1,14 +1,10 @@
 """What happened to a job: events, attempts with their tasks, and its Kubernetes objects."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from queues.queries.rows import AttemptRow, EventRow
-
-if TYPE_CHECKING:
-    from tenants.permissions import Actor
+from tenants.permissions import Actor
 
 
 def events(
@@ -24,5 +20,5 @@ def attempts(by: Actor, uid: UUID, *, tasks: int = 500) -> tuple[AttemptRow, ...
 
 
 def manifest(by: Actor, uid: UUID) -> tuple[dict[str, Any], ...]:
-    """Return the Kubernetes objects of a visible job's newest wave, or those that it would get where it has none yet."""
+    """Return the Kubernetes objects of a visible job's newest wave, or those that it would get where it has none."""
     raise NotImplementedError

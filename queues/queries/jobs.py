@@ -1,16 +1,12 @@
 """Lists of jobs, and one job."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from queues.queries.filters import JobFilter
 from queues.queries.rows import JobDetail, JobPage
-
-if TYPE_CHECKING:
-    from tenants.permissions import Actor
+from tenants.permissions import Actor
 
 
 def jobs(

@@ -1,13 +1,7 @@
 """Queues with their policy, and priority classes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from queues.queries.rows import PriorityRow, QueueRow
-
-if TYPE_CHECKING:
-    from tenants.permissions import Actor
+from tenants.permissions import Actor
 
 
 def queues(by: Actor, *, team: str = "") -> tuple[QueueRow, ...]:

@@ -1,15 +1,10 @@
 """The queue order of a flavor, and why one job waits."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from queues.queries.rows import Explanation, QueueOrder
-
-if TYPE_CHECKING:
-    from tenants.permissions import Actor
+from tenants.permissions import Actor
 
 
 def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team: str = "") -> QueueOrder:

@@ -47,7 +47,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """A job in a list. ``units`` counts all its tasks, ``tasks_waiting`` those that wait, ``tasks_holding`` those that hold units."""
+    """A job in a list. ``units`` counts all its tasks, ``tasks_waiting`` those that wait."""
 
     id: int
     uid: UUID
@@ -78,7 +78,7 @@ class JobRow:
         """Return the shape in words: ``4 x 8 h100, all together``."""
         each = self.units // self.tasks if self.tasks and self.units % self.tasks == 0 else None
         kind = "/".join(self.flavors)
-        count = f"{self.tasks} × {each} {kind}" if each is not None else f"{self.tasks} tasks, {self.units} {kind}"
+        count = f"{self.tasks} x {each} {kind}" if each is not None else f"{self.tasks} tasks, {self.units} {kind}"
         return count if self.tasks == 1 else f"{count}, {'all together' if self.shape == 'gang' else 'separate tasks'}"
 
 
@@ -132,7 +132,7 @@ class JobDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a job waits, in numbers of the first flavor of its wish: what it needs, has, may have, and who is before it."""
+    """Why a job waits, in numbers of one flavor: what it needs, its team has and may have, and who is before it."""
 
     reason: ReasonRow | None
     flavor: str
@@ -212,7 +212,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRow:
-    """A waiting job in the queue order; where the reader may not see it, only team-less counts are set and ``job`` is None."""
+    """A waiting job in the queue order; ``job`` is None where the reader may not see it."""
 
     rank: int | None
     units: int
@@ -286,7 +286,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """A machine: ``units`` = used + outside + free + not usable. ``why`` says in words why it is not usable, else it is empty."""
+    """A machine: ``units`` = used + outside + free, free being 0 where it is not usable, and ``why`` says why."""
 
     id: int
     name: str
@@ -342,7 +342,10 @@ class FlavorNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamBar:
-    """A team on a flavor. ``inside`` + ``borrowed`` = ``used``; ``lent`` of its guarantee is used by others; limits None: no limit."""
+    """A team on a flavor. ``inside`` + ``borrowed`` = ``used``; ``lent`` of its guarantee is used by others.
+
+    A limit of None is no limit.
+    """
 
     team: str
     title: str

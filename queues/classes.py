@@ -1,0 +1,132 @@
+"""Classes: what jobs ask for, rounded so that classes stay few, and the row that stands for each (SEMANTICS 4)."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from queues.admission.world import Ask, Group, JobShape
+from queues.models import JobClass
+from queues.spec import Spec, SpecGroup
+
+QUARTER_MS = 15 * 60 * 1000
+
+Key = tuple[int, int, str]
+"""Queue id, base priority, digest of the ask."""
+
+
+def ask_of(spec: Spec) -> Ask:
+    """Return what one job (of an independent one: one task) asks for, rounded up."""
+    return Ask(
+        shape=spec.shape,
+        groups=tuple(_group(group, whole=spec.shape is not JobShape.INDEPENDENT) for group in spec.groups),
+        borrow=spec.borrow,
+        preemptible=spec.priority.preemptible,
+        time_limit=grouped(spec.time_limit),
+    )
+
+
+def grouped(limit: timedelta | None) -> int | None:
+    """Return a time limit rounded up to 15 minutes times a power of two, in milliseconds; None stays None."""
+    if limit is None:
+        return None
+    step = QUARTER_MS
+    while step < limit / timedelta(milliseconds=1):
+        step *= 2
+    return step
+
+
+def _group(group: SpecGroup, *, whole: bool) -> Group:
+    first = group.flavors[0]
+    return Group(
+        tasks=group.tasks if whole else 1,
+        units=group.units,
+        cpu=_up(group.cpu_milli, first.cpu_step_milli),
+        memory=_up(group.memory, first.memory_step),
+        flavors=tuple(flavor.id for flavor in group.flavors),
+        labels=group.run.node_labels,
+    )
+
+
+def _up(amount: int, step: int) -> int:
+    return -(-amount // step) * step
+
+
+def ask_to_json(ask: Ask) -> dict[str, Any]:
+    """Return an ask as plain JSON."""
+    return {
+        "shape": ask.shape.value,
+        "groups": [
+            {
+                "tasks": group.tasks,
+                "units": group.units,
+                "cpu": group.cpu,
+                "memory": group.memory,
+                "flavors": list(group.flavors),
+                "labels": [list(pair) for pair in group.labels],
+            }
+            for group in ask.groups
+        ],
+        "borrow": ask.borrow,
+        "preemptible": ask.preemptible,
+        "time_limit": ask.time_limit,
+    }
+
+
+def ask_from_json(stored: Mapping[str, Any]) -> Ask:
+    """Return the ask of a stored class."""
+    return Ask(
+        shape=JobShape(stored["shape"]),
+        groups=tuple(
+            Group(
+                tasks=group["tasks"],
+                units=group["units"],
+                cpu=group["cpu"],
+                memory=group["memory"],
+                flavors=tuple(group["flavors"]),
+                labels=tuple((key, value) for key, value in group["labels"]),
+            )
+            for group in stored["groups"]
+        ),
+        borrow=stored["borrow"],
+        preemptible=stored["preemptible"],
+        time_limit=stored["time_limit"],
+    )
+
+
+def digest(ask: Ask) -> str:
+    """Return what tells asks apart: equal asks have equal digests on every machine."""
+    text = json.dumps(ask_to_json(ask), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def ensure(wanted: Iterable[tuple[int, int, Ask]]) -> dict[Key, int]:
+    """Return the id of the class of each (queue, base priority, ask), made where there was none.
+
+    Safe when many do so at once.
+    """
+    asks: dict[Key, Ask] = {(queue, priority, digest(ask)): ask for queue, priority, ask in wanted}
+    found = _find(asks)
+    missing = {key: ask for key, ask in asks.items() if key not in found}
+    if not missing:
+        return found
+    JobClass.objects.bulk_create(
+        (
+            JobClass(queue_id=queue, priority=priority, digest=of_ask, ask=ask_to_json(ask))
+            # In order of the key, so that two who make the same ones wait for each other and never in a circle.
+            for (queue, priority, of_ask), ask in sorted(missing.items(), key=lambda row: row[0])
+        ),
+        ignore_conflicts=True,
+    )
+    return found | _find(missing)
+
+
+def _find(keys: Iterable[Key]) -> dict[Key, int]:
+    wanted = set(keys)
+    rows = JobClass.objects.filter(
+        digest__in={key[2] for key in wanted}, queue__in={key[0] for key in wanted}
+    ).values_list("queue_id", "priority", "digest", "id")
+    return {
+        (queue, priority, of_ask): pk for queue, priority, of_ask, pk in rows if (queue, priority, of_ask) in wanted
+    }

@@ -1,0 +1,30 @@
+"""What a job asks for: the compact spec that people write, read into one canonical value with every error at once."""
+
+from queues.spec.canonical import runs, to_json
+from queues.spec.read import read
+from queues.spec.values import (
+    API_VERSION,
+    Catalog,
+    FlavorChoice,
+    PriorityChoice,
+    QueueChoice,
+    Run,
+    Spec,
+    SpecGroup,
+    TeamChoice,
+)
+
+__all__ = [
+    "API_VERSION",
+    "Catalog",
+    "FlavorChoice",
+    "PriorityChoice",
+    "QueueChoice",
+    "Run",
+    "Spec",
+    "SpecGroup",
+    "TeamChoice",
+    "read",
+    "runs",
+    "to_json",
+]

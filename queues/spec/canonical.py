@@ -1,0 +1,77 @@
+"""A spec as plain JSON: what is stored and shown, and what reads back as the same spec."""
+
+from typing import Any
+
+from queues.spec import amounts
+from queues.spec.values import API_VERSION, Run, Spec, SpecGroup
+
+Json = dict[str, Any]
+
+
+def to_json(spec: Spec) -> Json:
+    """Return the canonical form, every default spelt out."""
+    body: Json = {"shape": spec.shape.value}
+    if len(spec.groups) == 1:
+        body |= _group(spec.groups[0])
+    else:
+        body["groups"] = [{"name": group.name, **_group(group)} for group in spec.groups]
+    body |= {
+        "time_limit": "none" if spec.time_limit is None else amounts.duration_text(spec.time_limit),
+        "priority": spec.priority.name,
+        "borrow": spec.borrow,
+        "grace": amounts.duration_text(spec.grace),
+        "retries": spec.retries,
+    }
+    metadata: Json = {"name": spec.name, "team": spec.team.name, "queue": spec.queue.name}
+    if spec.external_id is not None:
+        metadata["external_id"] = spec.external_id
+    if spec.labels:
+        metadata["labels"] = dict(spec.labels)
+    return {"apiVersion": API_VERSION, "kind": "Job", "metadata": metadata, "spec": body}
+
+
+def _group(group: SpecGroup) -> Json:
+    resources = {"cpu": amounts.cpu_text(group.cpu_milli), "memory": amounts.memory_text(group.memory)}
+    if group.run.shm:
+        resources["shm"] = amounts.memory_text(group.run.shm)
+    found: Json = {
+        "tasks": group.tasks,
+        "gpus": {"count": group.units, "type": [flavor.name for flavor in group.flavors]},
+        "resources": resources,
+        "run": _run(group.run),
+    }
+    if group.run.node_labels:
+        found["node_labels"] = dict(group.run.node_labels)
+    if group.run.annotations:
+        found["annotations"] = dict(group.run.annotations)
+    return found
+
+
+def _run(run: Run) -> Json:
+    parts: Json = {
+        "command": list(run.command),
+        "args": list(run.args),
+        "env": dict(run.env),
+        "secrets": list(run.secrets),
+    }
+    return {"image": run.image, **{key: value for key, value in parts.items() if value}}
+
+
+def runs(stored: Json) -> tuple[Run, ...]:
+    """Return what each group of a stored canonical spec runs, in the order of the groups."""
+    body = stored["spec"]
+    return tuple(_stored_run(row) for row in body.get("groups", [body]))
+
+
+def _stored_run(row: Json) -> Run:
+    run = row["run"]
+    return Run(
+        image=run["image"],
+        command=tuple(run.get("command", ())),
+        args=tuple(run.get("args", ())),
+        env=tuple(sorted(run.get("env", {}).items())),
+        secrets=tuple(run.get("secrets", ())),
+        shm=amounts.memory(row["resources"].get("shm", 0)),
+        node_labels=tuple(sorted(row.get("node_labels", {}).items())),
+        annotations=tuple(sorted(row.get("annotations", {}).items())),
+    )

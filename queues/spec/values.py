@@ -1,0 +1,134 @@
+"""A spec as values, and the catalog of names that a person may use in one."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from queues.admission.world import JobShape
+
+API_VERSION = "tidegate/v1"
+TEST_ANNOTATIONS = "tidegate.test/"
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorChoice:
+    """A flavor by name.
+
+    Defaults are what a task gets per unit when it does not say: thousandths of a core, bytes. Steps are what asks are
+    rounded up to. ``largest`` is the most units of any of its nodes.
+    """
+
+    id: int
+    name: str
+    default_cpu_milli: int
+    default_memory: int
+    cpu_step_milli: int
+    memory_step: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueChoice:
+    """A queue by name with its bounds; None is no bound."""
+
+    id: int
+    name: str
+    default_time_limit: timedelta | None
+    max_time_limit: timedelta | None
+    max_grace: timedelta
+    max_priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamChoice:
+    """A team to which the person may submit."""
+
+    id: int
+    name: str
+    queues: tuple[QueueChoice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityChoice:
+    """A priority class by name."""
+
+    id: int
+    name: str
+    value: int
+    preemptible: bool
+
+
+class Ceilings(Protocol):
+    """What teams could ever have."""
+
+    def most(self, team: int, flavor: int) -> int:
+        """Return the units that a team could have with everybody else idle; 0 also where either is not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """All names that the person may use, and what their teams could ever have."""
+
+    teams: tuple[TeamChoice, ...]
+    flavors: tuple[FlavorChoice, ...]
+    priorities: tuple[PriorityChoice, ...]
+    ceilings: Ceilings
+    test_annotations: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a task runs, and what its pod carries."""
+
+    image: str
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: Pairs = ()
+    secrets: tuple[str, ...] = ()
+    shm: int = 0
+    node_labels: Pairs = ()
+    annotations: Pairs = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecGroup:
+    """Equal tasks; units, CPU (thousandths) and memory (bytes) are per task, flavors in order of wish."""
+
+    name: str
+    tasks: int
+    units: int
+    flavors: tuple[FlavorChoice, ...]
+    cpu_milli: int
+    memory: int
+    run: Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """A job as asked for, every name resolved. ``time_limit`` None is no limit; ``grace`` is the wish."""
+
+    name: str
+    team: TeamChoice
+    queue: QueueChoice
+    external_id: str | None
+    labels: Pairs
+    shape: JobShape
+    groups: tuple[SpecGroup, ...]
+    time_limit: timedelta | None
+    priority: PriorityChoice
+    borrow: bool
+    grace: timedelta
+    retries: int
+
+    @property
+    def tasks(self) -> int:
+        """Return how many tasks the job has."""
+        return sum(group.tasks for group in self.groups)
+
+    @property
+    def units(self) -> int:
+        """Return the units of all tasks."""
+        return sum(group.tasks * group.units for group in self.groups)
