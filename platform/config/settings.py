@@ -142,3 +142,6 @@ CELERY_BEAT_SCHEDULE = {
     },
     "clean-up": {"task": "queues.clean_up", "schedule": 3600.0, "options": {"expires": 3600.0}},
 }
+
+# Jobs may carry annotations tidegate.test/*, by which tests and the demo steer the emulated machines.
+TIDEGATE_TEST_ANNOTATIONS = env_flag("TIDEGATE_TEST_ANNOTATIONS", default=False)

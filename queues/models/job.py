@@ -14,6 +14,7 @@ from queues.admission.world import JobShape
 from queues.models.queue import PriorityClass, Queue
 from queues.states import ACTIVE, ENDED, JobState
 from tenants.models import Team, User
+from tenants.permissions import Actor, Permission, visible_teams
 
 WAITS = [JobState.QUEUED, JobState.ADMITTED, JobState.RUNNING]
 
@@ -37,6 +38,16 @@ class JobClass(models.Model):
     def __str__(self) -> str:
         """Return the digest's head."""
         return self.digest[:12]
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    """Jobs; every query of an edge starts with ``visible_to``."""
+
+    def visible_to(self, who: Actor | User, permission: Permission = Permission.VIEW_JOB) -> JobQuerySet:
+        """Return the jobs of the teams in which someone has the permission."""
+        teams = visible_teams(who, permission)
+        # All teams: then there is nothing to look up, and the list's own indexes serve.
+        return self.filter(team__in=teams) if teams.query.where else self.all()
 
 
 class Job(models.Model):
@@ -86,6 +97,8 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     cloned_from = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
+
+    objects = JobQuerySet.as_manager()
 
     class Meta:
         """The invariants that tables can keep, and the indexes that lists and heads need."""

@@ -26,7 +26,10 @@ class PriorityClass(models.Model):
 
 
 class Queue(models.Model):
-    """A named line of a team with the policy for its own jobs; each team has ``default``. NULL limits are no limit."""
+    """A named line of a team with the policy for its own jobs; each team has ``default``. NULL limits are no limit.
+
+    ``max_priority`` is the highest value of a priority class that its jobs may have.
+    """
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="queues")
     name = models.CharField(max_length=63, validators=[dns_label])
@@ -40,6 +43,7 @@ class Queue(models.Model):
     start_limit = models.DurationField(default=timedelta(minutes=10))
     start_retries = models.PositiveSmallIntegerField(default=3)
     per_user_limit = models.PositiveIntegerField(null=True, blank=True)
+    max_priority = models.IntegerField(null=True, blank=True)
     paused_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
