@@ -126,7 +126,10 @@ def preparations(plan: Plan) -> list[tuple[str, Program]]:
     manage = (sys.executable, str(ROOT / "manage.py"))
     return [
         ("Bringing the tables up to date", once(plan, "migrate", *manage, "migrate", "--verbosity", "0")),
-        ("Loading the demo's teams", once(plan, "demo", *manage, "load_demo", "--verbosity", "0")),
+        (
+            "Loading the demo's teams",
+            once(plan, "demo", *manage, "load_demo", "--logins", str(plan.data / "demo.json")),
+        ),
         ("Collecting static files", once(plan, "static", *manage, "collectstatic", "--noinput", "--verbosity", "0")),
     ]
 
@@ -154,7 +157,15 @@ def processes(plan: Plan, *, verbose: bool) -> list[Program]:
 
 def feeder(plan: Plan) -> Program:
     """Return the program that submits the demo's jobs through the REST API."""
-    command = (sys.executable, str(ROOT / "manage.py"), "feed_demo", "--address", plan.address)
+    command = (
+        sys.executable,
+        str(ROOT / "manage.py"),
+        "feed_demo",
+        "--address",
+        plan.address,
+        "--logins",
+        str(plan.data / "demo.json"),
+    )
     return Program(name="feeder", command=command, env=plan.env)
 
 
