@@ -66,8 +66,9 @@ def _check(kind: Kind, found: Object, options: Options) -> None:
         (options.uid, "uid", "UID"),
         (options.resource_version, "resourceVersion", "ResourceVersion"),
     ):
-        if asked and asked != found["metadata"][key]:
-            why = f"Precondition failed: {title} in precondition: {asked}, {title} in object meta: {found['metadata'][key]}"
+        known = found["metadata"][key]
+        if asked and asked != known:
+            why = f"Precondition failed: {title} in precondition: {asked}, {title} in object meta: {known}"
             raise conflict(kind, found["metadata"]["name"], why)
 
 
@@ -92,11 +93,7 @@ def _grace(pod: Object, options: Options) -> int:
     """Return how many seconds a pod has; none when no kubelet has it or it has ended."""
     if not pod["spec"].get("nodeName") or finished(pod):
         return 0
-    grace: int = options.grace if options.grace is not None else pod["spec"]["terminationGracePeriodSeconds"]
-    if "deletionTimestamp" in pod["metadata"]:
-        return (
-            min(grace, pod["metadata"].get("deletionGracePeriodSeconds", 0))
-            if options.grace is not None
-            else (pod["metadata"].get("deletionGracePeriodSeconds", 0))
-        )
-    return grace
+    known: int = pod["metadata"].get("deletionGracePeriodSeconds", pod["spec"]["terminationGracePeriodSeconds"])
+    if options.grace is None:
+        return known
+    return min(options.grace, known) if "deletionTimestamp" in pod["metadata"] else options.grace

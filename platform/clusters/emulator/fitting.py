@@ -1,6 +1,5 @@
 """Whether a pod fits a node, and how well: the rules of the scheduler's filters. Pure."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -105,7 +104,7 @@ def score(spec: Object, wanted: Amounts, room: Room) -> tuple[int, int, int]:
     return liked, -disliked, free
 
 
-def explanation(reasons: "Counter[str]", nodes: int) -> str:
+def explanation(reasons: Mapping[str, int], nodes: int) -> str:
     """Return kube-scheduler's sentence about a pod that fits nowhere."""
     if not nodes:
         return "no nodes available to schedule pods"

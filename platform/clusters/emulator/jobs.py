@@ -238,9 +238,9 @@ def _condition(kind: str, reason: str, message: str, now: str) -> Object:
 def _succeeded(spec: Object, status: Object, census: Census) -> bool:
     """Tell whether enough pods ended well; without completions one is enough once none runs."""
     if "completions" in spec:
-        done: int = status.get("succeeded", 0)
-        return done >= spec["completions"]
-    return status.get("succeeded", 0) > 0 and not census.active
+        wanted: int = spec["completions"]
+        return bool(status.get("succeeded", 0) >= wanted)
+    return bool(status.get("succeeded", 0)) and not census.active
 
 
 def _tell(status: Object, census: Census) -> None:

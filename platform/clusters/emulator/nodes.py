@@ -67,9 +67,8 @@ class Nodes:
             self._core.agenda.cancel(("silent", name))
             if ready is None or ready["status"] == "Unknown":
                 node = self._registry.write(NODES, {**node, "status": self._ready(node)})
-        elif ready is None or ready["status"] == "True":
-            if not self._core.agenda.waits(("silent", name)):
-                self._core.agenda.later(("silent", name), self._patience, lambda: self._lost_sight(name))
+        elif (ready is None or ready["status"] == "True") and not self._core.agenda.waits(("silent", name)):
+            self._core.agenda.later(("silent", name), self._patience, lambda: self._lost_sight(name))
         node = self._registry.write(NODES, _tainted(node))
         harsh = _harsh(node)
         for pod in self._core.store.bodies(PODS):

@@ -15,6 +15,7 @@ from clusters.emulator.logs import Line, next_at, written
 from clusters.emulator.nodes import disrupted
 from clusters.emulator.registry import Registry
 from clusters.emulator.scheduler import bind
+from clusters.emulator.shapes import check_parameters
 from clusters.emulator.store import Feed, Object
 
 _DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -47,7 +48,7 @@ class PodCalls:
                 raise method_not_allowed()
 
     def _bind(self, call: Call, pod: Object) -> Reply:
-        node = (call.object().get("target") or {}).get("name", "")
+        node = (check_parameters("Binding", call.object()).get("target") or {}).get("name", "")
         known = pod["spec"].get("nodeName")
         if known:
             raise conflict(PODS, pod["metadata"]["name"], f"pod is already assigned to node {known!r}")
@@ -59,7 +60,7 @@ class PodCalls:
         return reply(_DONE, HTTPStatus.CREATED)
 
     def _evict(self, call: Call, pod: Object) -> Reply:
-        given = call.object().get("deleteOptions") or {}
+        given = check_parameters("Eviction", call.object()).get("deleteOptions") or {}
         if not holds(pod, "DisruptionTarget"):
             now = self._core.stamp()
             status = disrupted(pod, "EvictionByEvictionAPI", "Eviction API: evicting", now)

@@ -91,8 +91,9 @@ class Registry:
         sent = given.get("resourceVersion") or ""
         if sent and sent != old["metadata"]["resourceVersion"]:
             raise conflict(kind, name)
-        if given.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-            why = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {old['metadata']['uid']}"
+        uid, known = given.get("uid"), old["metadata"]["uid"]
+        if uid and uid != known:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {known}"
             raise conflict(kind, name, why)
         new = self._merged(kind, old, body, part)
         if new == old or dry:
@@ -146,9 +147,8 @@ def check_type(kind: Kind, body: Object) -> None:
     if body.get("kind") not in {None, "", kind.kind}:
         raise bad_request(f"no kind {body['kind']!r} is registered here: {kind.kind} expected")
     if body.get("apiVersion") not in {None, "", kind.api_version}:
-        raise bad_request(
-            f"the API version in the data ({body['apiVersion']}) does not match the expected API version ({kind.api_version})"
-        )
+        given, wanted = body["apiVersion"], kind.api_version
+        raise bad_request(f"the API version in the data ({given}) does not match the expected API version ({wanted})")
 
 
 def _only(metadata: Object, *keys: str) -> Object:

@@ -129,6 +129,27 @@ def check(kind: Kind, body: Object) -> None:
         raise bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {complaint}')
 
 
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "DeleteOptions": {
+        "gracePeriodSeconds": int,
+        "propagationPolicy": str,
+        "orphanDependents": bool,
+        "dryRun": [str],
+        "preconditions": {"uid": str, "resourceVersion": str},
+    },
+    "Binding": {"metadata": _METADATA, "target": {"kind": str, "name": str}},
+}
+_PARAMETERS["Eviction"] = {"metadata": _METADATA, "deleteOptions": _PARAMETERS["DeleteOptions"]}
+
+
+def check_parameters(title: str, body: Object) -> Object:
+    """Return the body of a request that stores no object; raise 400 for a field of the wrong JSON type."""
+    complaint = _wrong(body, _PARAMETERS[title], "")
+    if complaint:
+        raise bad_request(f'{title} in version "v1" cannot be handled as a {title}: {complaint}')
+    return body
+
+
 def _wrong(value: object, shape: Any, path: str) -> str:  # noqa: ANN401 - see MapOf
     """Return the first complaint about ``value``, or nothing."""
     if value is None:

@@ -32,7 +32,7 @@ class Version:
 
 
 class Change:
-    """A step of one object: ``old`` is missing at its creation, ``deleted`` marks its end (``new`` is its last sight)."""
+    """A step of one object: ``old`` is missing at its birth, ``deleted`` marks its end (``new`` is the last sight)."""
 
     __slots__ = ("deleted", "kind", "new", "number", "old")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from clusters.emulator import applying, patches
 from clusters.emulator.calls import Call, Reply, Stream, Target, reply
-
 from clusters.emulator.deletion import Options, delete
 from clusters.emulator.errors import (
     ApiError,
@@ -24,7 +23,7 @@ from clusters.emulator.errors import (
 from clusters.emulator.kinds import PODS, Kind
 from clusters.emulator.registry import Registry
 from clusters.emulator.selectors import Test, everything, parse_fields, parse_labels
-from clusters.emulator.shapes import without_nulls
+from clusters.emulator.shapes import check_parameters, without_nulls
 from clusters.emulator.store import Object, Version
 from clusters.emulator.watching import Watch, watch
 
@@ -186,19 +185,15 @@ class Verbs:
 
 def read_options(call: Call) -> Options:
     """Read what a deletion asks from query and body; raise 400."""
-    given: Object = call.object() if call.body.strip() else {}
+    given = check_parameters("DeleteOptions", call.object()) if call.body.strip() else {}
     conditions = given.get("preconditions") or {}
     grace = call.number("gracePeriodSeconds")
-    if grace is None:
-        grace = given.get("gracePeriodSeconds")
-    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
-        raise bad_request("gracePeriodSeconds must be a whole number")
     propagation = call.query.get("propagationPolicy") or given.get("propagationPolicy") or ""
     if given.get("orphanDependents") is True:
         propagation = "Orphan"
     return Options(
-        grace=grace,
-        propagation=str(propagation),
+        grace=given.get("gracePeriodSeconds") if grace is None else grace,
+        propagation=propagation,
         uid=conditions.get("uid") or "",
         resource_version=conditions.get("resourceVersion") or "",
         dry=_dry(call) or "All" in (given.get("dryRun") or []),

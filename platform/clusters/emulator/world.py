@@ -15,13 +15,57 @@ PRODUCT = "nvidia.com/gpu.product"
 ZONE = "topology.kubernetes.io/zone"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Machine:
+    """What the machines of a rack are."""
+
+    name: str
+    product: str
+    units: int
+    memory: int
+    room: Mapping[str, str]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels that GPU feature discovery would set."""
+        return {
+            PRODUCT: self.product,
+            "nvidia.com/gpu.count": str(self.units),
+            "nvidia.com/gpu.memory": str(self.memory),
+        }
+
+
+_H100 = _Machine(
+    name="h100",
+    product="NVIDIA-H100-80GB-HBM3",
+    units=8,
+    memory=81559,
+    room={"cpu": "128", "memory": "2048Gi", "pods": "110", GPU: "8"},
+)
+_L40S = _Machine(
+    name="l40s",
+    product="NVIDIA-L40S",
+    units=4,
+    memory=46068,
+    room={"cpu": "64", "memory": "512Gi", "pods": "110", GPU: "4"},
+)
+_DEMO_RACKS = (
+    (1, "eu-a", _H100),
+    (2, "eu-a", _H100),
+    (3, "eu-b", _H100),
+    (4, "eu-b", _H100),
+    (5, "eu-a", _L40S),
+    (6, "eu-b", _L40S),
+)
+
+
 class WorldError(ValueError):
     """The description of the nodes makes no sense."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Equal nodes; ``{n}`` in the name counts from ``first``. ``capacity`` is the same as ``allocatable`` unless given."""
+    """Equal nodes; ``{n}`` in the name counts from ``first``; ``capacity`` equals ``allocatable`` unless given."""
 
     name: str
     count: int = 1
@@ -59,34 +103,16 @@ def group(row: Mapping[str, Any]) -> NodeGroup:
 
 def demo() -> tuple[NodeGroup, ...]:
     """Return the demo's 24 nodes: 16 with eight H100 in four racks, 8 with four L40S in two racks."""
-    groups = [
-        _rack(f"h100-{rack}-{{n}}", f"r{rack}", "eu-a" if rack <= 2 else "eu-b", "NVIDIA-H100-80GB-HBM3", 8, 81559)  # noqa: PLR2004 - two racks a zone
-        for rack in (1, 2, 3, 4)
-    ]
-    groups += [
-        _rack(f"l40s-{rack}-{{n}}", f"r{rack}", "eu-a" if rack == 5 else "eu-b", "NVIDIA-L40S", 4, 46068)
-        for rack in (5, 6)
-    ]
-    return tuple(groups)
-
-
-def _rack(name: str, rack: str, zone: str, product: str, units: int, memory: int) -> NodeGroup:
-    """Return a rack of four nodes."""
-    labels = {
-        RACK: rack,
-        ZONE: zone,
-        PRODUCT: product,
-        "nvidia.com/gpu.count": str(units),
-        "nvidia.com/gpu.memory": str(memory),
-    }
-    large = units == 8  # noqa: PLR2004 - an eight-way machine
-    room = {
-        "cpu": "128" if large else "64",
-        "memory": "2048Gi" if large else "512Gi",
-        "pods": "110",
-        GPU: str(units),
-    }
-    return NodeGroup(name=name, count=4, first=1, labels=labels, allocatable=room)
+    return tuple(
+        NodeGroup(
+            name=f"{machine.name}-{rack}-{{n}}",
+            count=4,
+            first=1,
+            labels={RACK: f"r{rack}", ZONE: zone, **machine.labels},
+            allocatable=machine.room,
+        )
+        for rack, zone, machine in _DEMO_RACKS
+    )
 
 
 def bodies(groups: Iterable[NodeGroup]) -> Iterator[Object]:
