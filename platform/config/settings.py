@@ -145,3 +145,12 @@ CELERY_BEAT_SCHEDULE = {
 
 # Jobs may carry annotations tidegate.test/*, by which tests and the demo steer the emulated machines.
 TIDEGATE_TEST_ANNOTATIONS = env_flag("TIDEGATE_TEST_ANNOTATIONS", default=False)
+
+# TLS ends at a proxy that says so in X-Forwarded-Proto; probes come without it.
+HTTPS = env_flag("TIDEGATE_HTTPS", default=False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_REDIRECT_EXEMPT = [r"^healthz/?$", r"^readyz/?$", r"^metrics/?$"]
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+# Whether sub-domains are Tidegate's, or a browser's preload list is wanted, is the operator's affair.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
