@@ -1,22 +1,28 @@
 """Hints that something changed: to the loop (wake up) and to open pages (look again).
 
-PostgreSQL is the truth: a lost hint costs seconds, never a wrong answer. Both are sent after commit only, and a broker
-that is gone is passed over, since beat and polling find the change anyway.
+PostgreSQL is the truth: a lost hint costs seconds, never a wrong answer. All are sent after commit only, and a broker that is
+gone is passed over, since beat and polling find the change anyway.
 """
 
-from __future__ import annotations
-
 import logging
+import time
+from collections.abc import Callable
 from functools import lru_cache
 
 import redis
+from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
+from kombu.exceptions import KombuError
 
 log = logging.getLogger(__name__)
 
 CHANNEL = "tidegate:hints"
 SECONDS = 2.0
+# How long a broker that did not answer is left alone, so that not every request waits for it.
+PAUSE_SECONDS = 5.0
+
+_alone_until = 0.0
 
 
 @lru_cache(maxsize=1)
@@ -32,12 +38,17 @@ def wake() -> None:
 
 def _wake() -> None:
     bump()
-    from queues.tasks import admit  # noqa: PLC0415  tasks import the loop, which imports this
+    _send(lambda: _ask("queues.admit"))
 
-    try:
-        admit.apply_async(ignore_result=True, retry=False)
-    except Exception:  # whatever a broker's client raises: beat is the net
-        log.warning("no broker to wake the loop; the next beat finds the change", exc_info=True)
+
+def tell_clusters() -> None:
+    """After commit: ask a worker to tell the clusters what is due."""
+    transaction.on_commit(lambda: _send(lambda: _ask("queues.release")), robust=True)
+
+
+def tell_pages(*topics: str) -> None:
+    """After commit: tell open pages which topics to look at again (``jobs``, ``queue``, ``nodes``, ``team:nlp``, ``job:<uid>``)."""
+    transaction.on_commit(lambda: _send(lambda: _publish(topics)), robust=True)
 
 
 def bump() -> None:
@@ -53,16 +64,25 @@ def version() -> int:
         return int(cursor.fetchone()[0])
 
 
-def tell_pages(*topics: str) -> None:
-    """After commit: tell open pages which topics to look at again (``jobs``, ``nodes``, ``team:nlp``, ``job:<uid>``)."""
-    transaction.on_commit(lambda: _publish(topics), robust=True)
+def _ask(task: str) -> None:
+    # Celery's client tries for seconds to reach a broker that is gone; ours knows at once.
+    broker().ping()
+    current_app.send_task(task, ignore_result=True, retry=False, expires=settings.TIDEGATE_TICK_SECONDS)
 
 
 def _publish(topics: tuple[str, ...]) -> None:
+    pipe = broker().pipeline(transaction=False)
+    for topic in topics:
+        pipe.publish(CHANNEL, topic)
+    pipe.execute()
+
+
+def _send(say: Callable[[], None]) -> None:
+    global _alone_until  # noqa: PLW0603  a process has one broker
+    if time.monotonic() < _alone_until:
+        return
     try:
-        pipe = broker().pipeline(transaction=False)
-        for topic in topics:
-            pipe.publish(CHANNEL, topic)
-        pipe.execute()
-    except redis.RedisError:
-        log.warning("no broker to tell pages; they poll", exc_info=True)
+        say()
+    except (redis.RedisError, KombuError, OSError) as error:
+        _alone_until = time.monotonic() + PAUSE_SECONDS
+        log.warning("no broker for hints (%s); beat and polling find the change", error)

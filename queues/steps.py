@@ -89,7 +89,7 @@ def evict(
         job_id, old, JobState.EVICTING, now=now, event=event, summary=summary, actor=actor, details=details, **fields
     )
     if moved:
-        stop_waves(job_id, now=now)
+        stop_waves(job_id, now=now, reason=changes.get("reason_code", ""), message=changes.get("reason_text", ""))
     return moved
 
 

@@ -156,3 +156,8 @@ SECURE_REDIRECT_EXEMPT = [r"^healthz/?$", r"^readyz/?$", r"^metrics/?$"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 # Whether sub-domains are Tidegate's, or a browser's preload list is wanted, is the operator's affair.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+
+# How long finished Kubernetes objects stay for their logs, and the names of the teams' namespaces.
+TIDEGATE_KEEP_SECONDS = float(env("TIDEGATE_KEEP_SECONDS", "300"))
+TIDEGATE_NAMESPACE_PREFIX = env("TIDEGATE_NAMESPACE_PREFIX", "team-")
+TIDEGATE_RELIST_SECONDS = float(env("TIDEGATE_RELIST_SECONDS", "60"))
