@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -120,6 +121,13 @@ def ensure(wanted: Iterable[tuple[int, int, Ask]]) -> dict[Key, int]:
         ignore_conflicts=True,
     )
     return found | _find(missing)
+
+
+def with_priority(job_class: JobClass, priority: int, *, preemptible: bool) -> int:
+    """Return the id of the class that differs from ``job_class`` in base priority only (and in being firm)."""
+    ask = replace(ask_from_json(job_class.ask), preemptible=preemptible)
+    (found,) = ensure([(job_class.queue_id, priority, ask)]).values()
+    return found
 
 
 def _find(keys: Iterable[Key]) -> dict[Key, int]:

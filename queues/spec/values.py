@@ -17,7 +17,7 @@ class FlavorChoice:
     """A flavor by name.
 
     Defaults are what a task gets per unit when it does not say: thousandths of a core, bytes. Steps are what asks are
-    rounded up to. ``largest`` is the most units of any of its nodes.
+    rounded up to. ``largest`` is the most units of any of its nodes, ``installed`` those of all.
     """
 
     id: int
@@ -27,6 +27,7 @@ class FlavorChoice:
     cpu_step_milli: int
     memory_step: int
     largest: int
+    installed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
