@@ -116,6 +116,7 @@ def servers(plan: Plan) -> list[Program]:
                 command=python(*command, "--kubeconfig", str(kubeconfig(plan.data))),
                 env=plan.env,
                 ready=lambda: kubeconfig(plan.data).exists() and listens(port),
+                quiet=True,
             )
         )
     return programs

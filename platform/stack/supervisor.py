@@ -21,7 +21,10 @@ COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to run: ``stop`` is the signal that ends it in good order within ``patience`` seconds."""
+    """What to run: ``stop`` is the signal that ends it in good order within ``patience`` seconds.
+
+    What a ``quiet`` one says goes to its log alone.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -29,6 +32,7 @@ class Program:
     ready: Callable[[], bool] = lambda: True
     stop: signal.Signals = signal.SIGTERM
     patience: float = 12.0
+    quiet: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,7 +180,7 @@ class Supervisor:
             self._show(child, line.decode(errors="replace").rstrip())
 
     def _show(self, child: Child, line: str) -> None:
-        if line:
+        if line and not child.program.quiet:
             name = f"{child.program.name:<9}│"
             self.say(f"\033[{child.colour}m{name}\033[0m {line}" if self.out.isatty() else f"{name} {line}")
 
