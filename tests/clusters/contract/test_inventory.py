@@ -1,0 +1,87 @@
+import pytest
+
+from clusters import verbs
+from clusters.port import PodPhase, Taint
+from tests.clusters.contract.ground import GIB, GPU, Ground
+from tests.clusters.waiting import until
+
+
+def test_the_server_tells_its_version(ground: Ground) -> None:
+    assert ground.cluster.check().startswith("v1.")
+
+
+def test_a_node_shows_what_admission_needs(ground: Ground) -> None:
+    taint = {"key": "dedicated", "value": "research", "effect": "NoSchedule"}
+
+    name = ground.node(gpus=4, labels={"nvidia.com/gpu.product": "H100"}, taints=(taint,))
+
+    seen = ground.seen_node(name)
+    assert seen.ready
+    assert not seen.cordoned
+    assert seen.labels["nvidia.com/gpu.product"] == "H100"
+    assert seen.taints == (Taint(key="dedicated", value="research", effect="NoSchedule"),)
+    assert (seen.cpu, seen.memory, seen.pods) == (64_000, 512 * GIB, 110)
+    assert dict(seen.counted) == dict(seen.capacity) == {GPU: 4}
+
+
+def test_a_node_that_counts_no_gpu_shows_no_zero(ground: Ground) -> None:
+    name = ground.node(gpus=0)
+
+    assert dict(ground.seen_node(name).counted) == {}
+
+
+def test_a_cordoned_node_says_so(ground: Ground) -> None:
+    name = ground.node(cordoned=True)
+
+    assert ground.seen_node(name).cordoned
+
+
+def test_pods_of_others_are_seen_with_what_they_request(ground: Ground) -> None:
+    node = ground.node()
+    pods = f"/api/v1/namespaces/{ground.namespace}/pods"
+    until(lambda: ground.exists(f"/api/v1/namespaces/{ground.namespace}/serviceaccounts/default"))
+    main = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {GPU: "2"}}
+    first = {"requests": {"cpu": "2"}}
+
+    ground.send(
+        "create",
+        pods,
+        body={
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "somebody", "annotations": {"tidegate.test/forever": "1"}},
+            "spec": {
+                "nodeName": node,
+                "initContainers": [{"name": "init", "image": "registry.example/i:1", "resources": first}],
+                "containers": [{"name": "main", "image": "registry.example/m:1", "resources": main}],
+            },
+        },
+    )
+
+    seen = until(lambda: next((pod for pod in ground.pods() if pod.phase is PodPhase.RUNNING), None))
+    assert (seen.node, seen.wave, seen.index) == (node, None, None)
+    assert (seen.cpu, seen.memory, dict(seen.counted)) == (2000, GIB, {GPU: 2})
+    assert not seen.gated
+
+
+def test_a_list_of_many_pages_is_complete(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {ground.node() for _ in range(3)}
+    monkeypatch.setattr(verbs, "PAGE", 1)
+
+    seen = ground.cluster.inventory()
+
+    assert names <= {node.name for node in seen.nodes}
+
+
+def test_jobs_without_our_label_are_no_waves(ground: Ground) -> None:
+    container = {"name": "main", "image": "registry.example/m:1"}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    jobs = f"/apis/batch/v1/namespaces/{ground.namespace}/jobs"
+
+    ground.send(
+        "create",
+        jobs,
+        body={"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "theirs"}, "spec": {"template": template}},
+    )
+
+    assert ground.waves() == []

@@ -1,0 +1,69 @@
+from clusters.port import PodPhase
+from tests.clusters.contract.ground import Ground, ref
+from tests.clusters.waiting import until
+
+FOREVER = {"forever": "1"}
+STUBBORN = {"forever": "1", "ignore-term": "1"}
+
+
+def test_a_stopped_wave_and_its_pods_go_and_another_stays(ground: Ground) -> None:
+    node = ground.node()
+    stopped = ground.launch(ground.group(node, steer=FOREVER), ground.group(node, first=1, steer=FOREVER))
+    other = ground.launch(ground.group(node, steer=FOREVER))
+    ground.cluster.launch(stopped)
+    ground.cluster.launch(other)
+    until(lambda: len([pod for pod in ground.pods() if pod.phase is PodPhase.RUNNING]) == 3)
+
+    ground.cluster.stop(ref(stopped))
+
+    until(lambda: not ground.pods(stopped) and not ground.waves(stopped))
+    assert [(pod.phase, pod.leaving) for pod in ground.pods(other)] == [(PodPhase.RUNNING, False)]
+
+
+def test_stopping_what_is_gone_changes_nothing(ground: Ground) -> None:
+    node = ground.node()
+    launch = ground.launch(ground.group(node, steer=FOREVER))
+
+    ground.cluster.stop(ref(launch))
+    ground.cluster.launch(launch)
+    ground.cluster.stop(ref(launch))
+    ground.cluster.stop(ref(launch), grace_seconds=0)
+
+    until(lambda: not ground.pods(launch) and not ground.waves(launch))
+    ground.cluster.stop(ref(launch))
+
+
+def test_a_pod_in_its_grace_is_leaving_and_still_counts(ground: Ground) -> None:
+    node = ground.node()
+    launch = ground.launch(ground.group(node, steer=STUBBORN), grace_seconds=60)
+    ground.cluster.launch(launch)
+    until(lambda: [pod for pod in ground.pods(launch) if pod.phase is PodPhase.RUNNING])
+
+    ground.cluster.stop(ref(launch))
+
+    pod = until(lambda: next((pod for pod in ground.pods(launch) if pod.leaving), None))
+    assert (pod.phase, pod.node, pod.wave) == (PodPhase.RUNNING, node, launch.wave)
+
+
+def test_a_shorter_grace_replaces_a_longer_one(ground: Ground) -> None:
+    node = ground.node()
+    launch = ground.launch(ground.group(node, steer=STUBBORN), grace_seconds=600)
+    ground.cluster.launch(launch)
+    until(lambda: [pod for pod in ground.pods(launch) if pod.phase is PodPhase.RUNNING])
+    ground.cluster.stop(ref(launch))
+    until(lambda: [pod for pod in ground.pods(launch) if pod.leaving])
+
+    ground.cluster.stop(ref(launch), grace_seconds=1)
+
+    until(lambda: not ground.pods(launch))
+
+
+def test_gated_pods_are_stopped_too(ground: Ground) -> None:
+    first, second = ground.node(), ground.node()
+    launch = ground.launch(ground.group(first, second, steer=FOREVER))
+    ground.cluster.launch(launch)
+    until(lambda: len(ground.pods(launch)) == 2)
+
+    ground.cluster.stop(ref(launch))
+
+    until(lambda: not ground.pods(launch) and not ground.waves(launch))

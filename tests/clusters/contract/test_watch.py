@@ -1,0 +1,140 @@
+import threading
+import time
+
+import pytest
+
+from clusters.port import Change, Gone, Launch, NodeSeen, PodPhase, PodSeen, WaveSeen
+from tests.clusters.contract.ground import Ground, ref
+from tests.clusters.waiting import until
+
+
+def test_a_watch_tells_a_wave_from_its_launch_to_its_end(ground: Ground) -> None:
+    node = ground.node()
+    position = ground.cluster.inventory().position
+    launch = ground.launch(ground.group(node, steer={"run-for": "100ms"}))
+    ground.cluster.launch(launch)
+
+    changes = _until_complete(ground, launch, position)
+
+    waves = [change.seen for change in changes if isinstance(change.seen, WaveSeen)]
+    pods = [change.seen for change in changes if isinstance(change.seen, PodSeen)]
+    assert waves[0].name == waves[-1].name
+    assert not waves[0].complete
+    phases = [pod.phase for pod in pods]
+    assert phases == sorted(phases, key=list(PodPhase).index)
+    assert {PodPhase.PENDING, PodPhase.RUNNING, PodPhase.SUCCEEDED} <= set(phases)
+
+
+def test_a_watch_goes_on_from_any_change_without_loss(ground: Ground) -> None:
+    node = ground.node()
+    position = ground.cluster.inventory().position
+    launch = ground.launch(ground.group(node, steer={"run-for": "100ms"}))
+    ground.cluster.launch(launch)
+    whole = _until_complete(ground, launch, position)
+    middle = len(whole) // 2
+
+    resumed = _until_complete(ground, launch, whole[middle].position)
+
+    before = {_sight(change) for change in whole[: middle + 1]}
+    assert before.isdisjoint({_sight(change) for change in resumed})
+    assert {_sight(change) for change in whole} <= before | {_sight(change) for change in resumed}
+
+
+def test_deletions_are_told(ground: Ground) -> None:
+    node = ground.node()
+    launch = ground.launch(ground.group(node, steer={"forever": "1"}))
+    ground.cluster.launch(launch)
+    until(lambda: [pod for pod in ground.pods(launch) if pod.phase is PodPhase.RUNNING])
+    position = ground.cluster.inventory().position
+
+    ground.cluster.stop(ref(launch))
+
+    gone: set[type] = set()
+    for change in ground.cluster.watch(position, seconds=20):
+        if change.deleted and getattr(change.seen, "wave", None) == launch.wave:
+            gone.add(type(change.seen))
+        if gone == {PodSeen, WaveSeen}:
+            break
+    assert gone == {PodSeen, WaveSeen}
+
+
+def test_changes_of_nodes_are_told(ground: Ground) -> None:
+    name = ground.node()
+    position = ground.cluster.inventory().position
+
+    ground.send(
+        "patch",
+        f"/api/v1/nodes/{name}",
+        body={"spec": {"unschedulable": True}},
+        media="application/merge-patch+json",
+    )
+
+    cordoned = (
+        change.seen
+        for change in ground.cluster.watch(position, seconds=20)
+        if isinstance(change.seen, NodeSeen) and change.seen.name == name and change.seen.cordoned
+    )
+    assert next(cordoned).cordoned
+
+
+def test_a_watch_ends_in_time_when_nothing_happens(ground: Ground) -> None:
+    position = ground.cluster.inventory().position
+    begun = time.monotonic()
+
+    list(ground.cluster.watch(position, seconds=1))
+
+    assert 0.9 <= time.monotonic() - begun < 5
+
+
+def test_a_watch_that_is_left_leaves_no_thread_behind(ground: Ground) -> None:
+    name = ground.node()
+    position = ground.cluster.inventory().position
+    ground.send("patch", f"/api/v1/nodes/{name}", body={"metadata": {"labels": {"x": "y"}}}, media=_MERGE)
+    before = {thread for thread in threading.enumerate() if thread.name.startswith("watch-")}
+    watch = ground.cluster.watch(position, seconds=60)
+    next(watch)
+    begun = time.monotonic()
+
+    watch.close()  # type: ignore[attr-defined]
+
+    assert {thread for thread in threading.enumerate() if thread.name.startswith("watch-")} == before
+    assert time.monotonic() - begun < 5
+
+
+def test_a_position_that_is_too_old_is_gone(ground: Ground) -> None:
+    if ground.site.forget is None:
+        pytest.skip("this cluster's history is not ours to drop")
+    position = ground.cluster.inventory().position
+    name = ground.node()
+    ground.send("patch", f"/api/v1/nodes/{name}", body={"metadata": {"labels": {"x": "y"}}}, media=_MERGE)
+    ground.site.forget()
+
+    with pytest.raises(Gone):
+        list(ground.cluster.watch(position, seconds=10))
+
+    list(ground.cluster.watch(ground.cluster.inventory().position, seconds=0.2))
+
+
+def test_a_watch_from_nowhere_asks_for_a_list(ground: Ground) -> None:
+    with pytest.raises(Gone, match="list first"):
+        list(ground.cluster.watch({}, seconds=1))
+
+
+_MERGE = "application/merge-patch+json"
+
+
+def _until_complete(ground: Ground, launch: Launch, position: object) -> list[Change]:
+    """Collect a wave's changes up to its end."""
+    changes: list[Change] = []
+    for change in ground.cluster.watch(position, seconds=20):  # type: ignore[arg-type]
+        if getattr(change.seen, "wave", None) == launch.wave:
+            changes.append(change)
+        if isinstance(change.seen, WaveSeen) and change.seen.complete and change.seen.wave == launch.wave:
+            return changes
+    raise AssertionError("the wave's end was not told")
+
+
+def _sight(change: Change) -> tuple[str, str]:
+    """Tell one sight of an object from another: its name and the position of its kind."""
+    kind = "jobs" if isinstance(change.seen, WaveSeen) else "pods"
+    return change.seen.name, change.position[kind]
