@@ -45,12 +45,17 @@ def setup(*, dev: bool) -> None:
     if not usable():
         print(f"Making .venv with Python {sys.version.split()[0]} …", flush=True)
         shutil.rmtree(VENV, ignore_errors=True)
-        made = subprocess.run([sys.executable, "-m", "venv", VENV], check=False, capture_output=True, text=True)
-        if made.returncode:
-            raise SetupFailed(f"`python -m venv` failed:\n{made.stdout}{made.stderr}".rstrip())
+        make_venv()
     STAMP.unlink(missing_ok=True)
     install(LOCKS[dev])
     STAMP.write_text(wanted(dev=dev))
+
+
+def make_venv() -> None:
+    """Make an empty `.venv`."""
+    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False, capture_output=True, text=True)
+    if made.returncode:
+        raise SetupFailed(f"`python -m venv` failed:\n{made.stdout}{made.stderr}".rstrip())
 
 
 def wanted(*, dev: bool) -> str:
