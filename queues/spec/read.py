@@ -60,6 +60,7 @@ GPUS_SAYS = '{count: 8, type: h100} or "h100:8"'
 DURATION_SAYS = '"12h", "90m", "1d6h" or whole seconds'
 ANNOTATION_KEY = re.compile(re.escape(TEST_ANNOTATIONS) + r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
+SHARED = ("gpus", "resources", "run", "node_labels", "annotations")
 SPEC_LATER = {
     "topology": "topology is not supported yet; it comes with a later release",
     "notify": "notify is not supported yet; it comes with a later release",
@@ -287,6 +288,8 @@ class _Common:
         self.reading = reading
         self.body = body
         self.team = team
+        for key in SHARED:
+            body.take(key, None)
 
     def group(self, section: Section, name: str) -> SpecGroup:
         """Read one group; what it does not say is taken from the spec."""
@@ -311,7 +314,6 @@ class _Common:
 
     def _says(self, section: Section, key: str) -> Section:
         """Return the section that says a field: the group itself, else the spec; its errors are then told once."""
-        self.body.take(key, None)
         section.take(key, None)
         if section is self.body or section.has(key):
             return section
