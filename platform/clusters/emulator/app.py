@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from clusters.emulator import kinds
+from clusters.emulator import kinds, openapi
 from clusters.emulator.calls import Call, Receive, Reply, Send, Stream, find_target, receive_call, reply
-from clusters.emulator.errors import ApiError, method_not_allowed, no_such_path, unauthorized
+from clusters.emulator.errors import ApiError, bad_request, method_not_allowed, no_such_path, unauthorized
 from clusters.emulator.kinds import PODS
 from clusters.emulator.podcalls import PodCalls
 from clusters.emulator.verbs import Verbs
@@ -35,6 +35,8 @@ class App:
         try:
             call = await receive_call(scope, receive)
             answer = self._answer(call)
+        except RecursionError:
+            answer = reply((refusal := bad_request("json: exceeded max depth")).status(), refusal.code)
         except ApiError as refusal:
             answer = reply(refusal.status(), refusal.code)
         if isinstance(answer, Stream):
@@ -91,6 +93,12 @@ class App:
                 return kinds.group_document(group)
             case ["apis", group, version] if (group, version) in kinds.GROUPS:
                 return kinds.resource_list(group, version)
+            case ["openapi", "v3"]:
+                return openapi.index()
+            case ["openapi", "v3", "api", "v1"]:
+                return openapi.document("", "v1")
+            case ["openapi", "v3", "apis", group, version] if (group, version) in kinds.GROUPS:
+                return openapi.document(group, version)
             case []:
                 return {"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/readyz", "/version"]}
             case ["api" | "apis", _, _, *_]:

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+# Nothing here waits for longer than 30 years; larger numbers would leave the calendar.
+_AGES = 30 * 365 * 24 * 3600.0
 
 
 def now() -> datetime:
@@ -38,4 +40,4 @@ def duration(text: str, default: float) -> float:
 
 def after(moment: datetime, seconds: float) -> datetime:
     """Return the time ``seconds`` later."""
-    return moment + timedelta(seconds=seconds)
+    return moment + timedelta(seconds=min(seconds, _AGES))

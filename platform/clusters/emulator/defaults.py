@@ -27,7 +27,7 @@ def fill(kind: Kind, body: Object) -> Object:
     if kind is JOBS:
         return {**body, "spec": _job_spec(body)}
     if kind is PRIORITY_CLASSES:
-        return {"preemptionPolicy": "PreemptLowerPriority", **body}
+        return {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **body}
     if kind is SECRETS:
         return {"type": "Opaque", **body}
     if kind is SERVICES:

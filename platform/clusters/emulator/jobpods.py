@@ -1,6 +1,7 @@
 """The pods of a Job: which it has, which it lacks, what a new one looks like. Pure."""
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from clusters.emulator.core import finished, holds, leaving
@@ -9,6 +10,7 @@ from clusters.emulator.store import Object
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
+MOST_AT_ONCE = 500
 _LONGEST_BASE = 57
 
 
@@ -65,10 +67,10 @@ def _wanted(job: Object, busy: list[Object], well: list[Object], done: frozenset
             room = min(room, spec["completions"] - finished_now - len(busy))
         elif finished_now:
             room = 0
-        return [None] * max(room, 0)
+        return [None] * min(max(room, 0), MOST_AT_ONCE)
     taken = done | {index_of(pod) for pod in (*busy, *well)}
-    free: list[int | None] = [index for index in range(spec["completions"]) if index not in taken]
-    return free[: max(room, 0)]
+    free = (index for index in range(spec["completions"]) if index not in taken)
+    return list(islice(free, min(max(room, 0), MOST_AT_ONCE)))
 
 
 def index_of(pod: Object) -> int | None:

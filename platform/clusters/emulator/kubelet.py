@@ -28,6 +28,12 @@ def run_for(pod: Object) -> float | None:
     return duration(wish(pod, "run-for") or "", DEFAULT_RUN)
 
 
+def exit_code(pod: Object) -> int:
+    """Return the code with which the pod ends by itself; what is no number counts as 1."""
+    text = wish(pod, "exit-code") or "0"
+    return int(text) if text.isascii() and text.isdigit() else 1
+
+
 def is_up(node: Object | None) -> bool:
     """Tell whether the node has a kubelet that answers."""
     return node is not None and (node["metadata"].get("labels") or {}).get(PREFIX + "kubelet") != "down"
@@ -127,8 +133,7 @@ class Kubelets:
         elif pod["status"]["phase"] == "Pending":
             self._start(pod)
         elif pod["status"]["phase"] == "Running":
-            code = int(wish(pod, "exit-code") or "0")
-            self._registry.write(PODS, {**pod, "status": self._ended(pod, code)})
+            self._registry.write(PODS, {**pod, "status": self._ended(pod, exit_code(pod))})
 
     def _end_of(self, pod: Object) -> None:
         """End a pod that is being deleted, then let go of it."""

@@ -119,6 +119,7 @@ _SHAPES: dict[Kind, dict[str, Any]] = {
     SECRETS: {"data": _TEXTS, "stringData": _TEXTS, "type": str, "immutable": bool},
     CONFIG_MAPS: {"data": _TEXTS, "binaryData": _TEXTS, "immutable": bool},
 }
+_LARGEST = 2**63 - 1
 _WORDS = {str: "string", int: "int32", bool: "bool", dict: "struct"}
 
 
@@ -170,8 +171,13 @@ def _wrong(value: object, shape: Any, path: str) -> str:  # noqa: ANN401 - see M
         return next((told for key in value if (told := _wrong(value[key], shape.inner, f"{path}.{key}"))), "")
     if shape is Quantity:
         return _wrong_quantity(value, path)
-    fits = isinstance(value, shape) and not (shape is int and isinstance(value, bool))
+    fits = isinstance(value, shape) and not (shape is int and not _whole(value))
     return "" if fits else _mismatch(value, path, _WORDS[shape])
+
+
+def _whole(value: object) -> bool:
+    """Tell whether a value is a whole number that Go could hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def _wrong_quantity(value: object, path: str) -> str:

@@ -12,6 +12,10 @@ Causes = Iterator[tuple[str, str]]
 
 LABEL_LENGTH = 63
 NAME_LENGTH = 253
+LARGEST_WEIGHT = 100
+LARGEST_INDEXED = 100_000
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SERVICE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -53,6 +57,10 @@ def _metadata(kind: Kind, metadata: Object) -> Causes:
     elif len(name) > NAME_LENGTH:
         yield "metadata.name", f'Invalid value: "{name}": must be no more than {NAME_LENGTH} bytes'
     yield from labels(metadata.get("labels") or {}, "metadata.labels")
+    for index, owner in enumerate(metadata.get("ownerReferences") or []):
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(key):
+                yield f"metadata.ownerReferences[{index}].{key}", "Required value: must not be empty"
     for key in metadata.get("annotations") or {}:
         yield from _key(key.lower(), "metadata.annotations")
 
@@ -166,14 +174,15 @@ def _toleration(toleration: Object, field: str) -> Causes:
 
 def _affinity(spec: Object, field: str) -> Causes:
     node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = node.get("requiredDuringSchedulingIgnoredDuringExecution")
+    required = node.get(_REQUIRED)
+    preferred = node.get(_PREFERRED) or []
+    for each in preferred:
+        if not 1 <= each.get("weight", 0) <= LARGEST_WEIGHT:
+            yield f"{field}.weight", f"Invalid value: {each.get('weight', 0)}: must be in the range 1-100"
     terms = (required or {}).get("nodeSelectorTerms") or []
     if required is not None and not terms:
         yield f"{field}.required.nodeSelectorTerms", "Required value: must have at least one node selector term"
-    for term in [
-        *terms,
-        *(each.get("preference") or {} for each in node.get("preferredDuringSchedulingIgnoredDuringExecution") or []),
-    ]:
+    for term in [*terms, *(each.get("preference") or {} for each in preferred)]:
         for expression in term.get("matchExpressions") or []:
             yield from _expression(expression, field)
         for expression in term.get("matchFields") or []:
@@ -184,6 +193,8 @@ def _affinity(spec: Object, field: str) -> Causes:
 
 def _expression(expression: Object, field: str) -> Causes:
     operator, values = expression.get("operator"), expression.get("values") or []
+    if not expression.get("key"):
+        yield f"{field}.key", "Required value"
     if operator not in _OPERATORS:
         yield field, f'Invalid value: "{operator}": not a valid selector operator'
     elif operator in {"In", "NotIn"} and not values:
@@ -226,6 +237,11 @@ def _indexed(spec: Object, name: str) -> Causes:
     if "completions" not in spec:
         yield "spec.completions", "Required value: when completion mode is Indexed"
         return
+    if spec["parallelism"] > LARGEST_INDEXED:
+        yield (
+            "spec.parallelism",
+            f"Invalid value: {spec['parallelism']}: must be less than or equal to {LARGEST_INDEXED}",
+        )
     last = f"{name}-{max(spec['completions'] - 1, 0)}"
     if len(last) > LABEL_LENGTH:
         yield "metadata.name", f'Invalid value: "{last}": will not able to create pod with invalid DNS label'

@@ -143,7 +143,7 @@ class Verbs:
     def _list(self, call: Call, target: Target) -> Reply:
         """List a page of objects."""
         store, test = self._core.store, _test(call, target.kind)
-        limit = call.number("limit") or 0
+        limit = max(call.number("limit") or 0, 0)
         number, start = store.version, ("", "")
         if call.query.get("continue"):
             number, start = _read_position(call.query["continue"])
