@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.db.models import QuerySet, Sum
+from django.db.models import F, QuerySet, Sum
 
 from tenants.errors import NotFound
 from tenants.models import ApiToken, AuditEntry, Flavor, Installation, Membership, Quota, Team, User
-from tenants.permissions import Actor, Permission, can, visible_teams
+from tenants.permissions import Actor, Permission, can, require, visible_teams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,17 +68,17 @@ def team(name: str, *, by: Actor, permission: Permission = Permission.VIEW_TEAM)
     return found
 
 
-def flavor(name: str) -> Flavor:
-    """Return a flavor by name, or raise NotFound."""
-    found = Flavor.objects.filter(name=name).first()
-    if found is None:
-        raise NotFound(f"There is no GPU type {name!r}.", code="unknown_flavor")
+def flavor(name: str, *, by: Actor | None = None) -> Flavor:
+    """Return a flavor by name with its sum of guarantees, or raise NotFound; without ``by`` no right is asked for."""
+    found = _with_sums(Flavor.objects.all()).filter(name=name).first()
+    if found is None or (by is not None and not can(by, Permission.VIEW_NODES)):
+        raise NotFound(f"There is no GPU type {name[:80]!r}.", code="unknown_flavor")
     return found
 
 
 def flavors(*, by: Actor) -> QuerySet[Flavor, Flavor]:
-    """Return all kinds of capacity, in order of creation; they are no team's secret."""
-    return Flavor.objects.order_by("id") if can(by, Permission.VIEW_NODES) else Flavor.objects.none()
+    """Return all kinds of capacity with their sums of guarantees, in order of creation; they are no team's secret."""
+    return _with_sums(Flavor.objects.order_by("id") if can(by, Permission.VIEW_NODES) else Flavor.objects.none())
 
 
 def team_rows(teams: Iterable[Team], *, by: Actor) -> list[TeamRow]:
@@ -144,9 +144,10 @@ def quotas(*, by: Actor, team: str = "", flavor: str = "") -> QuerySet[Quota, Qu
 
 def totals() -> list[FlavorTotal]:
     """Return for each flavor the sum of guarantees beside what is there."""
-    rows = Flavor.objects.annotate(total=Sum("quotas__guaranteed", default=0)).order_by("id")
+    rows = Flavor.objects.alias(total=Sum("quotas__guaranteed", default=0)).order_by("id")
     return [
-        FlavorTotal(flavor=row.name, guaranteed=row.total, installed=row.installed, usable=row.usable) for row in rows
+        FlavorTotal(flavor=name, guaranteed=total, installed=installed, usable=usable)
+        for name, total, installed, usable in rows.values_list("name", F("total"), "installed", "usable")
     ]
 
 
@@ -155,12 +156,32 @@ def tokens(*, by: Actor) -> QuerySet[ApiToken, ApiToken]:
     return ApiToken.objects.filter(user=by.user, revoked_at=None).select_related("team").order_by("-id")
 
 
-def audit(*, by: Actor) -> QuerySet[AuditEntry, AuditEntry]:
+def audit(
+    *,
+    by: Actor,
+    team: str = "",
+    actor: str = "",
+    action: str = "",
+    target: str = "",
+    at__gte: datetime | None = None,
+    at__lt: datetime | None = None,
+) -> QuerySet[AuditEntry, AuditEntry]:
     """Return the changes that an actor may see: all for admins and auditors, those of their teams for leads."""
     entries = AuditEntry.objects.select_related("team").order_by("-id")
-    if can(by, Permission.VIEW_AUDIT):
-        return entries
-    return entries.filter(team__in=visible_teams(by, Permission.VIEW_AUDIT))
+    if not can(by, Permission.VIEW_AUDIT):
+        teams = visible_teams(by, Permission.VIEW_AUDIT)
+        if not teams.exists():
+            require(by, Permission.VIEW_AUDIT)
+        entries = entries.filter(team__in=teams)
+    wanted = {
+        "team__name": team,
+        "actor_name": actor,
+        "action": action,
+        "target": target,
+        "at__gte": at__gte,
+        "at__lt": at__lt,
+    }
+    return entries.filter(**{key: value for key, value in wanted.items() if value})
 
 
 def quota_history(team: Team, flavor: Flavor) -> QuerySet[AuditEntry, AuditEntry]:
@@ -181,3 +202,7 @@ def users() -> QuerySet[User, User]:
 def roles_of(user: User) -> tuple[tuple[str, str], ...]:
     """Return a person's own roles as (team, role), by team."""
     return tuple(user.memberships.order_by("team__name", "id").values_list("team__name", "role"))
+
+
+def _with_sums(rows: QuerySet[Flavor, Flavor]) -> QuerySet[Flavor, Flavor]:
+    return rows.annotate(guaranteed=Sum("quotas__guaranteed", default=0))

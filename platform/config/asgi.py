@@ -9,4 +9,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 from django.core.asgi import get_asgi_application
 
-application = get_asgi_application()
+from config.limits import LimitBodies
+
+application = LimitBodies(get_asgi_application())

@@ -54,11 +54,13 @@ INSTALLED_APPS = [
     "django_htmx",
     "django_structlog",
     "lucide",
+    "config.apps.ProjectConfig",
     "tenants",
     "queues",
 ]
 
 MIDDLEWARE = [
+    "config.requests.Arrival",
     "django.middleware.security.SecurityMiddleware",
     "config.security.content_security_policy",
     "servestatic.middleware.ServeStaticMiddleware",
@@ -95,7 +97,8 @@ TEMPLATES = [
     },
 ]
 
-DATABASES = {"default": database(env("DATABASE_URL", "postgresql://postgres@127.0.0.1:5432/tidegate"))}
+DATABASE_URL = env("DATABASE_URL", "postgresql://postgres@127.0.0.1:5432/tidegate")
+DATABASES = {"default": database(DATABASE_URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env("REDIS_URL", "redis://127.0.0.1:6379/0")
@@ -111,13 +114,48 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 
 REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "tenants.rest.authentication.BearerAuthentication",
+        "tenants.rest.authentication.BrowserAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": [
+        "tenants.rest.parsers.JsonParser",
+        "tenants.rest.parsers.YamlParser",
+        "tenants.rest.parsers.TextYamlParser",
+        "tenants.rest.parsers.OldYamlParser",
+    ],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_METADATA_CLASS": None,
+    "EXCEPTION_HANDLER": "config.errors.handle",
+    "URL_FORMAT_OVERRIDE": None,
 }
+
+SPECTACULAR_SETTINGS: dict[str, object] = {
+    "TITLE": "Tidegate",
+    "DESCRIPTION": "Teams, quotas and jobs. Refusals are application/problem+json; /api/errors explains their kinds.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "PREPROCESSING_HOOKS": ["tenants.rest.schema.only_ours"],
+    "POSTPROCESSING_HOOKS": ["tenants.rest.schema.add_problems"],
+}
+
+# Bodies are limited per view (tenants.rest.views) and, before they are read, in config.asgi.
+DATA_UPLOAD_MAX_MEMORY_SIZE = None
+
+# Whether /metrics needs no token, for a scraper inside the cluster.
+TIDEGATE_METRICS_OPEN = env_flag("TIDEGATE_METRICS_OPEN", default=False)
+
+# The log's request id is the answer's; asking for the user there would need the database.
+DJANGO_STRUCTLOG_USER_ID_FIELD = ""
 
 # Kubernetes: NAME=KUBECONFIG pairs, separated by commas; a path alone is the cluster "default".
 TIDEGATE_CLUSTERS = env("TIDEGATE_CLUSTERS", env("TIDEGATE_KUBECONFIG"))
 
-# Celery: messages are hints and PostgreSQL is the truth. They carry no results, are acknowledged early, and expire, so that
-# what piled up while no worker ran does not run at once. Short time-outs let a worker find out that its Redis is gone.
+# Celery: messages are hints and PostgreSQL is the truth. They carry no results, are acknowledged early, and expire, so
+# that what piled up while no worker ran does not run at once. Short time-outs let a worker find out that Redis is gone.
 CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
 
 from django.utils import timezone
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from tenants.errors import Invalid, TooLarge, Unreadable
+from tenants.errors import Invalid, NotAuthenticated, TooLarge, Unreadable
+from tenants.models import User
 from tenants.permissions import Actor, actor_of
 from tenants.rest import etags, once, pages
 from tenants.rest.shapes import nearest
@@ -54,6 +56,12 @@ class RestView(APIView):
     def actor(self) -> Actor:
         """Return who asks."""
         return actor_of(self.request)
+
+    def known_actor(self) -> Actor:
+        """Return who asks, or raise NotAuthenticated: for views that let some strangers in."""
+        if not isinstance(self.request.user, User):
+            raise NotAuthenticated("Send a token that may see this.", code="token_missing")
+        return self.actor
 
     def body(self, shape: type[Shape], *, partial: bool = False) -> dict[str, Any]:
         """Return the body's values after checking their shape; ``partial`` lets fields be left out (PATCH)."""
@@ -102,6 +110,12 @@ class RestView(APIView):
             data = {**data, "warnings": [{"code": each.code, "detail": each.detail} for each in notices]}
         headers = {"ETag": etags.etag(version)} if version is not None else None
         return Response(data, status=status, headers=headers)
+
+    def made(self, data: Mapping[str, Any], *, at: str, version: int | None = None) -> Response:
+        """Return the 201 of something new, with its address below /api/v1/."""
+        response = self.answer(data, status=201, version=version)
+        response["Location"] = f"/api/v1/{quote(at)}"
+        return response
 
 
 def check_size(request: Request, *, limit: int) -> None:

@@ -23,6 +23,7 @@ AUDITED = (
     "cpu_step_milli", "memory_step", "default_cpu_milli", "default_memory",
 )  # fmt: skip
 LARGEST = 2**50  # bytes: a petabyte a task is a slip of the pen
+POINTERS = {"value_milli": "/value"}
 TOLERATION = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 
 
@@ -119,7 +120,7 @@ def _checked(values: FlavorChanges) -> dict[str, Any]:
         ("default_memory", 0, LARGEST),
     ):
         if key in fields:
-            checks.whole(fields[key], pointer=f"/{key.removesuffix('_milli')}", least=least, most=most)
+            checks.whole(fields[key], pointer=POINTERS.get(key, f"/{key}"), least=least, most=most)
     if "title" in values:
         checks.text(values["title"], pointer="/title", longest=100)
     if "resource" in values and not checks.RESOURCE.fullmatch(values["resource"]):
