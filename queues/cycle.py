@@ -1,11 +1,93 @@
-"""One turn of the loop: lock, load, decide, apply."""
+"""One turn of the loop: lock, load, decide, apply. Start here to read Tidegate.
 
-from collections.abc import Callable
+A wake-up moves a version on before it asks for a turn. Whoever holds the lock compares the version after giving the
+lock back and goes again: no wake-up is lost, and many become one turn.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
+from django.db import connection
+
+from queues import hints, snapshot, timers
+from queues.admission import decide as rules
+from queues.admission.world import Heads, World
+from queues.apply import Applied, apply
+from queues.models import Decision
+from queues.topics import topics_of
+
+LOCK = 0x71DE  # any number that nothing else in the database locks
+MOST_TURNS = 20
+
 Clock = Callable[[], datetime]
+Decide = Callable[[World, Heads], rules.Outcome]
 
 
-def run_cycle(clock: Clock) -> int:
-    """Run cycles until no wake-up is left; return how many ran, 0 when another worker holds the lock."""
-    raise NotImplementedError
+def run_cycle(clock: Clock, *, decide: Decide = rules.decide) -> int:
+    """Turn until no wake-up is left; return how many turns, 0 when another worker is at it."""
+    for turns in range(MOST_TURNS):
+        wanted = hints.version()
+        with lock() as mine:
+            if not mine:
+                return turns
+            turn(clock(), decide)
+        if hints.version() == wanted:
+            return turns + 1
+    hints.wake()
+    return MOST_TURNS
+
+
+def turn(now: datetime, decide: Decide = rules.decide) -> Applied:
+    """Let what is due fall due, then decide once on one snapshot and write it down."""
+    watch = Stopwatch()
+    timers.fire(now)
+    watch.lap("timers")
+    with snapshot.load(now) as seen:
+        watch.lap("load")
+        outcome = decide(seen.world, seen.heads)
+        watch.lap("decide")
+        digest = snapshot.digest(seen)
+    applied = apply(outcome, seen.world, now=now, digest=digest)
+    watch.lap("apply")
+    Decision.objects.filter(id=applied.decision.id).update(durations=watch.laps)
+    tell(applied)
+    return applied
+
+
+@contextmanager
+def lock() -> Iterator[bool]:
+    """Hold the loop's lock, which goes with the connection, or find that another worker has it (False)."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
+        mine = bool(cursor.fetchone()[0])
+    try:
+        yield mine
+    finally:
+        if mine and connection.connection is not None and not connection.connection.closed:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+
+
+def tell(applied: Applied) -> None:
+    """Ask for what was admitted to be released, and pages to look again."""
+    if applied.admissions:
+        hints.tell_clusters()
+    if applied.admissions or applied.verdicts:
+        hints.tell_pages("jobs", "queue", "decisions", *topics_of(a.job for a in applied.admissions))
+
+
+class Stopwatch:
+    """Milliseconds by stage, for the decision's row."""
+
+    def __init__(self) -> None:
+        """Start now."""
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        """End a stage."""
+        now = time.perf_counter()
+        self.laps[stage] = round((now - self._last) * 1000, 1)
+        self._last = now

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
+from django.conf import settings
+
 from clusters.kube import connect
 from clusters.port import Cluster
-from django.conf import settings
 
 DEFAULT = "default"
 

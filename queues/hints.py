@@ -1,7 +1,7 @@
 """Hints that something changed: to the loop (wake up) and to open pages (look again).
 
-PostgreSQL is the truth: a lost hint costs seconds, never a wrong answer. All are sent after commit only, and a broker that is
-gone is passed over, since beat and polling find the change anyway.
+PostgreSQL is the truth: a lost hint costs seconds, never a wrong answer. All are sent after commit only, and a broker
+that is gone is passed over, since beat and polling find the change anyway.
 """
 
 import logging
@@ -47,7 +47,10 @@ def tell_clusters() -> None:
 
 
 def tell_pages(*topics: str) -> None:
-    """After commit: tell open pages which topics to look at again (``jobs``, ``queue``, ``nodes``, ``team:nlp``, ``job:<uid>``)."""
+    """After commit: tell open pages which topics to look at again.
+
+    Topics are ``jobs``, ``queue``, ``nodes``, ``decisions``, ``team:<name>`` and ``job:<uid>``.
+    """
     transaction.on_commit(lambda: _send(lambda: _publish(topics)), robust=True)
 
 

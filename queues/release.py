@@ -1,13 +1,203 @@
-"""The outbox: what clusters have still to be told about waves."""
+"""The outbox: clusters are told what is due about waves, and what they answer is written down.
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+Rows are leased, the lease is committed, then the network is used, then each answer is written under the lease as
+guard. A worker that dies in between is followed by another when the lease is over: every verb may be repeated.
+"""
 
-from clusters.port import Cluster
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import transaction
+from django.db.models import F
+
+from clusters.port import Cluster, ClusterError, Launch, NameTaken, QuotaRefused, Refused, Unreachable
+from queues import endings, hints
+from queues.launches import ceilings, launches_of, ref_of
+from queues.models import Job, JobEvent, Wave
+from queues.models.wave import Wish
+from queues.progress import Trouble
+from queues.states import WaveState
+
+log = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
+LEASE = timedelta(seconds=10)
+BATCH = 64
+THREADS = 8
+# A run ends in time for the broker; the next hint or beat goes on.
+LONGEST_RUN = timedelta(seconds=30)
+SOON = timedelta(seconds=2)
+LONGEST_PAUSE = timedelta(seconds=60)
+# Asked of pods that have outstayed their own grace.
+FIRM_GRACE_SECONDS = 1
 
-def release_due(clock: Clock, *, clusters: Mapping[str, Cluster]) -> int:
-    """Tell the clusters what is due and return how many waves were told."""
-    raise NotImplementedError
+
+class Answer(NamedTuple):
+    """What came of telling a cluster about a wave: an error, or that it was done."""
+
+    wave: Wave
+    error: Exception | None = None
+
+
+class Fences:
+    """What this process last told clusters about the teams' namespaces."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._told: dict[tuple[str, str], Mapping[str, int]] = {}
+
+    def ensure(self, cluster: Cluster, name: str, launch: Launch, ceiling: Mapping[str, int]) -> None:
+        """Make sure of a launch's namespace and fence where this process has not."""
+        key = (name, launch.namespace)
+        if self._told.get(key) != ceiling:
+            cluster.ensure_team(launch.namespace, team=launch.team, ceiling=ceiling)
+            self._told[key] = ceiling
+
+    def forget(self, name: str, namespace: str) -> None:
+        """Look again at a namespace in which something went wrong."""
+        self._told.pop((name, namespace), None)
+
+
+FENCES = Fences()
+
+
+def release_due(clock: Clock, *, clusters: Mapping[str, Cluster], fences: Fences = FENCES) -> int:
+    """Tell the clusters all that is due; return how many waves were told."""
+    told, end = 0, clock() + LONGEST_RUN
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="release") as threads:
+        while clock() < end:
+            lease = clock() + LEASE
+            waves = take(clock(), lease)
+            if not waves:
+                break
+            write(_tell(waves, clusters, fences, threads), lease=lease, now=clock())
+            told += len(waves)
+    return told
+
+
+def take(now: datetime, lease: datetime) -> list[Wave]:
+    """Lease what is due, oldest first, passing over what other workers have."""
+    with transaction.atomic():
+        due = Wave.objects.filter(wish_due_at__lte=now).order_by("wish_due_at", "id")
+        ids = list(due.select_for_update(skip_locked=True).values_list("id", flat=True)[:BATCH])
+        Wave.objects.filter(id__in=ids).update(wish_due_at=lease)
+    rows = Wave.objects.filter(id__in=ids).order_by("id")
+    return list(rows.select_related("cluster", "job__team", "job__queue", "job__priority_class"))
+
+
+def write(answers: Sequence[Answer], *, lease: datetime, now: datetime) -> None:
+    """Write down what clusters answered, where the lease still stands."""
+    done = [answer.wave for answer in answers if answer.error is None]
+    _write_launched([wave for wave in done if wave.wish == Wish.LAUNCH], lease, now)
+    stopped = [wave.id for wave in done if wave.wish == Wish.STOP]
+    told = Wave.objects.filter(id__in=stopped, wish=Wish.STOP, wish_due_at=lease)
+    told.update(wish_due_at=None, stopped_at=now, wish_error="")
+    for answer in answers:
+        if answer.error is not None:
+            _write_error(answer.wave, answer.error, lease, now)
+
+
+def _tell(
+    waves: Sequence[Wave], clusters: Mapping[str, Cluster], fences: Fences, threads: ThreadPoolExecutor
+) -> list[Answer]:
+    """Tell all waves at once; only the network is used in threads."""
+    starting = [wave for wave in waves if wave.wish == Wish.LAUNCH]
+    launches = launches_of(starting)
+    limits = ceilings({wave.job.team_id for wave in starting})
+    first: dict[tuple[str, str], Wave] = {}
+    for wave in starting:
+        first.setdefault((wave.cluster.name, launches[wave.id].namespace), wave)
+
+    def ensure(wave: Wave) -> Exception | None:
+        launch, name = launches[wave.id], wave.cluster.name
+        return _outcome(lambda: fences.ensure(clusters[name], name, launch, limits[wave.job.team_id]))
+
+    def tell(wave: Wave) -> Answer:
+        name = wave.cluster.name
+        if wave.wish == Wish.STOP:
+            grace = FIRM_GRACE_SECONDS if wave.state == WaveState.EVICTING and wave.deadline_at is None else None
+            return Answer(wave, _outcome(lambda: clusters[name].stop(ref_of(wave), grace_seconds=grace)))
+        launch = launches[wave.id]
+        error = broken.get((name, launch.namespace)) or _outcome(lambda: clusters[name].launch(launch))
+        if error is not None:
+            fences.forget(name, launch.namespace)
+        return Answer(wave, error)
+
+    broken = dict(zip(first, threads.map(ensure, first.values()), strict=True))
+    return list(threads.map(tell, waves))
+
+
+def _outcome(verb: Callable[[], None]) -> Exception | None:
+    try:
+        verb()
+    except KeyError as error:
+        return Unreachable(f"no cluster is configured as {error}")
+    except ClusterError as error:
+        return error
+    except Exception as error:  # a fault of ours in one wave must not stop the others
+        log.exception("telling a cluster failed")
+        return error
+    return None
+
+
+def _write_launched(waves: Sequence[Wave], lease: datetime, now: datetime) -> None:
+    with transaction.atomic():
+        standing = Wave.objects.filter(id__in=[wave.id for wave in waves], wish=Wish.LAUNCH, wish_due_at=lease)
+        ids = set(standing.order_by("id").select_for_update().values_list("id", flat=True))
+        Wave.objects.filter(id__in=ids).update(wish_due_at=None, launched_at=now, wish_error="")
+        JobEvent.objects.bulk_create(
+            JobEvent(
+                job_id=wave.job_id,
+                at=now,
+                type="launched",
+                summary=f"Sent to cluster {wave.cluster.name}",
+                details={"wave": wave.number},
+            )
+            for wave in waves
+            if wave.id in ids
+        )
+    # Told to stop while it was being launched: what may have been created after the stop has to go too.
+    late = [wave.id for wave in waves if wave.id not in ids]
+    Wave.objects.filter(id__in=late, wish=Wish.STOP).update(wish_due_at=now, stopped_at=None)
+
+
+def _write_error(wave: Wave, error: Exception, lease: datetime, now: datetime) -> None:
+    with transaction.atomic():
+        job = Job.objects.select_for_update(of=("self",)).select_related("queue").get(id=wave.job_id)
+        standing = Wave.objects.filter(id=wave.id, wish=wave.wish, wish_due_at=lease)
+        if not standing.exists():
+            return
+        if wave.wish == Wish.LAUNCH and wave.state == WaveState.ADMITTED and _refused(wave, job, error, now):
+            return
+        pause = _pause(wave, error)
+        standing.update(wish_due_at=now + pause, wish_tries=F("wish_tries") + 1, wish_error=str(error))
+        if wave.wish == Wish.LAUNCH and isinstance(error, Unreachable):
+            told = Job.objects.filter(id=job.id, backoff_until__isnull=True)
+            told.update(reason_code=Trouble.CLUSTER_UNREACHABLE, reason_text=str(error))
+    hints.tell_pages("jobs", f"job:{job.uid}")
+
+
+def _refused(wave: Wave, job: Job, error: Exception, now: datetime) -> bool:
+    """Act on an answer that trying again cannot change; False where it can."""
+    match error:
+        case Refused():
+            endings.reject(job, code=Trouble.K8S_REJECTED, text=str(error), now=now)
+        case QuotaRefused():
+            endings.fail_start(wave, job, code=Trouble.K8S_QUOTA, text=str(error), now=now, counts=False)
+        case NameTaken(leaving=False):
+            endings.fail_start(wave, job, code=Trouble.NAME_CONFLICT, text=str(error), now=now, counts=False)
+        case _:
+            return False
+    return True
+
+
+def _pause(wave: Wave, error: Exception) -> timedelta:
+    if isinstance(error, NameTaken):
+        return SOON
+    if isinstance(error, Unreachable) and error.retry_after is not None:
+        return min(timedelta(seconds=error.retry_after), LONGEST_PAUSE)
+    return min(timedelta(seconds=2 ** min(wave.wish_tries, 6)), LONGEST_PAUSE)

@@ -1,6 +1,7 @@
 """Celery tasks: hints that make the loop turn now; beat is the net under them. Each may be lost or doubled.
 
-They take ids by keyword, pass over keywords of newer versions, and never run as long as the broker's visibility timeout.
+They take ids by keyword, pass over keywords of newer versions, and never run as long as the broker's visibility
+timeout.
 """
 
 from celery import shared_task

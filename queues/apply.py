@@ -1,0 +1,234 @@
+"""A decision as rows: one transaction of guarded updates, whose statements do not grow with the admissions.
+
+A job that has changed since the snapshot (cancelled, held) loses its admission; the others stand.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import accumulate, count
+from uuid import UUID
+
+from django.db import connection, transaction
+from uuid6 import uuid7
+
+from queues.admission.decide import Admission, Outcome
+from queues.admission.decide import Verdict as Said
+from queues.admission.world import Ask, Group, JobShape, Node, World
+from queues.models import Decision, JobEvent, Task, Verdict, Wave
+from queues.models.wave import Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What became rows: the decision, the admissions that stood, and how many verdicts changed."""
+
+    decision: Decision
+    admissions: tuple[Admission, ...]
+    verdicts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Admitted:
+    """A job that the guard let through."""
+
+    attempt: int
+    last_wave: int
+    start_limit: timedelta
+
+
+def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Applied:
+    """Write what was decided from ``world`` at ``now``."""
+    asks = {job_class.id: job_class.ask for job_class in world.classes}
+    with transaction.atomic():
+        decision = Decision.objects.create(
+            at=now, digest=digest, classes=len(world.classes), admissions=0, tasks=0, units=0
+        )
+        admitted = _admit(outcome.admissions, asks, now)
+        stood = tuple(admission for admission in outcome.admissions if admission.job in admitted)
+        tasks = _start(stood, admitted, world, now=now, cycle=decision.id)
+        verdicts = _say(outcome.verdicts, now)
+        decision.admissions, decision.tasks, decision.units = len(stood), len(tasks), sum(task.units for task in tasks)
+        decision.details = {"dropped": len(outcome.admissions) - len(stood)}
+        decision.save(update_fields=["admissions", "tasks", "units", "details"])
+    return Applied(decision=decision, admissions=stood, verdicts=verdicts)
+
+
+_ADMIT = """
+UPDATE queues_job job SET
+    state = CASE job.state WHEN 'queued' THEN 'admitted' ELSE job.state END,
+    state_since = CASE job.state WHEN 'queued' THEN %(now)s ELSE job.state_since END,
+    waiting_tasks = job.waiting_tasks - start.tasks,
+    ready = job.waiting_tasks > start.tasks,
+    not_waiting_since = CASE WHEN job.waiting_tasks > start.tasks THEN NULL ELSE %(now)s END,
+    reason_code = '', reason_text = ''
+FROM unnest(%(jobs)s::bigint[], %(tasks)s::integer[]) AS start(job, tasks), queues_queue queue
+WHERE job.id = start.job AND queue.id = job.queue_id AND job.ready AND job.waiting_tasks >= start.tasks
+RETURNING job.id, job.attempt, queue.start_limit,
+    (SELECT COALESCE(max(number), 0) FROM queues_wave wave WHERE wave.job_id = job.id)
+"""
+
+
+def _admit(admissions: Sequence[Admission], asks: Mapping[int, Ask], now: datetime) -> dict[int, _Admitted]:
+    """Move the jobs that still wait as the decision saw them; return those."""
+    waiting: dict[int, int] = defaultdict(int)
+    for admission in admissions:
+        independent = asks[admission.job_class].shape is JobShape.INDEPENDENT
+        waiting[admission.job] += admission.tasks if independent else 1
+    if not waiting:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_ADMIT, {"now": now, "jobs": list(waiting), "tasks": list(waiting.values())})
+        return {
+            job: _Admitted(attempt=attempt, last_wave=last, start_limit=limit)
+            for job, attempt, limit, last in cursor.fetchall()
+        }
+
+
+def _start(
+    admissions: Sequence[Admission], admitted: Mapping[int, _Admitted], world: World, *, now: datetime, cycle: int
+) -> list[Task]:
+    """Write waves with their tasks and events; the outbox asks for their launch at once."""
+    if not admissions:
+        return []
+    asks = {job_class.id: job_class.ask for job_class in world.classes}
+    nodes = {node.id: node for node in world.nodes}
+    waves = Wave.objects.bulk_create(_waves(admissions, admitted, nodes, now=now, cycle=cycle))
+    alone = [admission for admission in admissions if asks[admission.job_class].shape is JobShape.INDEPENDENT]
+    indices = _open_indices(alone)
+    started = list(zip(waves, admissions, strict=True))
+    tasks = [
+        task
+        for wave, admission in started
+        for task in _tasks(wave, admission, asks[admission.job_class].groups, indices.get(admission.job))
+    ]
+    JobEvent.objects.bulk_create(_event(wave, admission, nodes, now) for wave, admission in started)
+    return Task.objects.bulk_create(tasks)
+
+
+def _waves(
+    admissions: Sequence[Admission],
+    admitted: Mapping[int, _Admitted],
+    nodes: Mapping[int, Node],
+    *,
+    now: datetime,
+    cycle: int,
+) -> Iterator[Wave]:
+    numbers = {job: count(row.last_wave + 1) for job, row in admitted.items()}
+    for admission in admissions:
+        row = admitted[admission.job]
+        yield Wave(
+            uid=UUID(int=uuid7().int),
+            job_id=admission.job,
+            cluster_id=nodes[admission.placed[0].node].cluster,
+            number=next(numbers[admission.job]),
+            attempt=row.attempt,
+            flavors=list(admission.flavors),
+            borrowed=admission.borrowed,
+            cycle=cycle,
+            admitted_at=now,
+            deadline_at=now + row.start_limit,
+            wish=Wish.LAUNCH,
+            wish_due_at=now,
+        )
+
+
+# The lowest indices of a job's tasks that may (still, or again) be started.
+_OPEN_INDICES = """
+SELECT start.job, free.index
+FROM unnest(%(jobs)s::bigint[], %(tasks)s::integer[]) AS start(job, tasks)
+JOIN queues_job job ON job.id = start.job
+CROSS JOIN LATERAL (
+    SELECT index
+    FROM generate_series(0, (SELECT sum(tasks) FROM queues_taskgroup asked WHERE asked.job_id = job.id) - 1) AS index
+    LEFT JOIN (
+        SELECT task.index, count(*) FILTER (WHERE task.state = 'failed') AS failed,
+            bool_or(
+                task.state NOT IN ('failed', 'stopped') OR (task.state = 'failed' AND task.reason = 'TIMED_OUT')
+            ) AS over
+        FROM queues_task task JOIN queues_wave wave ON wave.id = task.wave_id
+        WHERE wave.job_id = job.id GROUP BY task.index
+    ) known USING (index)
+    WHERE known.index IS NULL OR (NOT known.over AND known.failed <= job.retries)
+    ORDER BY index LIMIT start.tasks
+) free
+ORDER BY 1, 2
+"""
+
+
+def _open_indices(admissions: Sequence[Admission]) -> dict[int, Iterator[int]]:
+    tasks: dict[int, int] = defaultdict(int)
+    for admission in admissions:
+        tasks[admission.job] += admission.tasks
+    if not tasks:
+        return {}
+    found: dict[int, list[int]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(_OPEN_INDICES, {"jobs": list(tasks), "tasks": list(tasks.values())})
+        for job, index in cursor.fetchall():
+            found[job].append(int(index))
+    return {job: iter(indices) for job, indices in found.items()}
+
+
+def _tasks(wave: Wave, admission: Admission, groups: Sequence[Group], indices: Iterator[int] | None) -> Iterator[Task]:
+    """Yield the wave's tasks: of a gang all, numbered over its groups; else one for each of ``indices``."""
+    first = [0, *accumulate(group.tasks for group in groups)]
+    inside = [count() for _ in groups]
+    for placed in admission.placed:
+        group = groups[placed.group]
+        for _ in range(placed.tasks):
+            pod_index = next(inside[placed.group])
+            yield Task(
+                wave=wave,
+                group=placed.group,
+                index=first[placed.group] + pod_index if indices is None else next(indices),
+                pod_index=pod_index,
+                node_id=placed.node,
+                flavor_id=admission.flavors[placed.group],
+                units=group.units,
+                cpu_milli=group.cpu,
+                memory=group.memory,
+            )
+
+
+def _event(wave: Wave, admission: Admission, nodes: Mapping[int, Node], now: datetime) -> JobEvent:
+    places: dict[str, int] = defaultdict(int)
+    for placed in admission.placed:
+        places[nodes[placed.node].name] += placed.tasks
+    tasks = sum(places.values())
+    source = "borrowed" if admission.borrowed else "guaranteed"
+    return JobEvent(
+        job_id=admission.job,
+        at=now,
+        type="admitted",
+        summary=f"Admitted {tasks} task{'s' * (tasks != 1)} on {len(places)} node{'s' * (len(places) != 1)}, {source}",
+        details={"cycle": wave.cycle, "wave": wave.number, "borrowed": admission.borrowed, "nodes": places},
+    )
+
+
+def _say(verdicts: Iterable[Said], now: datetime) -> int:
+    """Keep the verdicts: rows whose code or numbers changed are written, those that nobody says any more go."""
+    known = {(row.job_class_id, row.user_id): row for row in Verdict.objects.all()}
+    changed: list[Verdict] = []
+    for said in verdicts:
+        old = known.pop((said.job_class, said.user), None)
+        new = Verdict(
+            job_class_id=said.job_class,
+            user_id=said.user,
+            code=said.reason.code,
+            permanent=said.reason.permanent,
+            numbers=dict(said.reason.numbers),
+            since=old.since if old and old.code == said.reason.code else now,
+            at=now,
+        )
+        if old is None or (old.code, old.numbers, old.permanent) != (new.code, new.numbers, new.permanent):
+            changed.append(new)
+    Verdict.objects.filter(id__in=[row.id for row in known.values()]).delete()
+    Verdict.objects.bulk_create(
+        changed,
+        update_conflicts=True,
+        unique_fields=["job_class", "user"],
+        update_fields=["code", "permanent", "numbers", "since", "at"],
+    )
+    return len(changed) + len(known)

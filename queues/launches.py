@@ -1,0 +1,137 @@
+"""A wave's rows as the launch that a cluster is asked for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+
+from clusters import names
+from clusters.port import GroupSpec, Launch, Placement, TaskSpec, Toleration, WaveRef
+from queues.admission.world import JobShape
+from queues.limits import time_left
+from queues.models import Task, TaskGroup, Wave
+from queues.spec import Run, runs
+from tenants.models import Flavor, Quota
+
+# Kubernetes' own deadline comes this much after ours.
+FENCE_SLACK = timedelta(minutes=15)
+# Resources that pods also ask for beside their counted one: a fence on them would count those.
+NOT_FENCED = frozenset({"cpu", "memory"})
+
+
+def namespace_of(team: str) -> str:
+    """Return the namespace in which a team's pods run."""
+    return names.dns_label(f"{settings.TIDEGATE_NAMESPACE_PREFIX}{team}")
+
+
+def ref_of(wave: Wave) -> WaveRef:
+    """Return what names a wave to its cluster."""
+    job = wave.job
+    return WaveRef(
+        wave=str(wave.uid),
+        job=str(job.uid),
+        number=wave.number,
+        namespace=namespace_of(job.team.name),
+        groups=len(wave.flavors),
+    )
+
+
+def launches_of(waves: Sequence[Wave]) -> dict[int, Launch]:
+    """Return the launch of each wave by its id, in a fixed number of queries.
+
+    The waves come with job, team, queue and priority class.
+    """
+    tasks: dict[int, list[Task]] = defaultdict(list)
+    for task in Task.objects.filter(wave__in=waves).select_related("node").order_by("wave_id", "group", "pod_index"):
+        tasks[task.wave_id].append(task)
+    groups: dict[int, list[TaskGroup]] = defaultdict(list)
+    for group in TaskGroup.objects.filter(job__in=[wave.job_id for wave in waves]).order_by("job_id", "index"):
+        groups[group.job_id].append(group)
+    flavors = Flavor.objects.in_bulk()
+    return {wave.id: launch_of(wave, tasks[wave.id], groups[wave.job_id], flavors) for wave in waves}
+
+
+def launch_of(wave: Wave, tasks: Iterable[Task], groups: Sequence[TaskGroup], flavors: Mapping[int, Flavor]) -> Launch:
+    """Return the launch of one wave from its rows."""
+    job = wave.job
+    inside: dict[int, list[TaskSpec]] = defaultdict(list)
+    for task in tasks:
+        inside[task.group].append(TaskSpec(index=task.pod_index, task=task.index, node=task.node.name))
+    what = runs(job.spec)
+    chosen = {group: flavors[wave.flavors[group]] for group in inside}
+    return Launch(
+        wave=str(wave.uid),
+        job=str(job.uid),
+        job_name=job.name,
+        number=wave.number,
+        attempt=wave.attempt,
+        team=job.team.name,
+        queue=job.queue.name,
+        namespace=namespace_of(job.team.name),
+        gang=job.shape != JobShape.INDEPENDENT,
+        groups=tuple(
+            _group(groups[number], what[number], chosen[number], tuple(inside[number])) for number in sorted(inside)
+        ),
+        priority_class=job.priority_class.name,
+        priority_value=job.priority_class.value,
+        placement=_strictest(flavor.placement for flavor in chosen.values()),
+        grace_seconds=int(job.grace.total_seconds()),
+        fence_seconds=_fence(wave),
+        task_count=sum(group.tasks for group in groups),
+    )
+
+
+def ceilings(teams: Iterable[int]) -> dict[int, dict[str, int]]:
+    """Return, per team, the most that it could ever use of each counted resource: what its namespace is fenced to."""
+    installed = {flavor.id: flavor for flavor in Flavor.objects.order_by("id")}
+    found: dict[int, dict[str, int]] = {team: defaultdict(int) for team in teams}
+    limits = {(quota.team_id, quota.flavor_id): quota for quota in Quota.objects.filter(team__in=found).order_by("id")}
+    for team, ceiling in found.items():
+        for flavor in installed.values():
+            if flavor.resource in NOT_FENCED:
+                continue
+            quota = limits.get((team, flavor.id))
+            most = flavor.installed
+            if quota is not None and quota.borrow_limit is not None:
+                most = min(most, quota.guaranteed + quota.borrow_limit)
+            ceiling[flavor.resource] += most
+    return {team: dict(ceiling) for team, ceiling in found.items()}
+
+
+def _group(group: TaskGroup, run: Run, flavor: Flavor, tasks: tuple[TaskSpec, ...]) -> GroupSpec:
+    return GroupSpec(
+        group=group.index,
+        tasks=tasks,
+        resource=flavor.resource,
+        units=group.units,
+        cpu=group.cpu_milli,
+        memory=group.memory,
+        shm=run.shm,
+        image=run.image,
+        command=run.command,
+        args=run.args,
+        env=run.env,
+        secrets=run.secrets,
+        node_labels=tuple(sorted((flavor.node_labels | group.node_labels).items())),
+        tolerations=tuple(_toleration(row) for row in flavor.tolerations),
+        annotations=run.annotations,
+    )
+
+
+def _toleration(row: Mapping[str, Any]) -> Toleration:
+    words = {key: str(row[key]) for key in ("key", "operator", "value", "effect") if row.get(key)}
+    return Toleration(**words)
+
+
+def _strictest(placements: Iterable[str]) -> Placement:
+    found = {Placement(word) for word in placements}
+    return next(placement for placement in Placement if placement in found)
+
+
+def _fence(wave: Wave) -> int | None:
+    left = time_left(wave.job)
+    if left is None:
+        return None
+    return int((left + wave.job.queue.start_limit + wave.job.grace + FENCE_SLACK).total_seconds())

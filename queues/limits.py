@@ -1,0 +1,44 @@
+"""How long a wave may take: to start, to run, and to back off after a start that failed (SEMANTICS 9)."""
+
+from datetime import datetime, timedelta
+
+from queues.admission.world import JobShape
+from queues.models import Job, Wave
+
+FIRST_BACK_OFF = timedelta(seconds=60)
+LONGEST_BACK_OFF = timedelta(hours=1)
+
+
+def back_off(failures: int) -> timedelta:
+    """Return the pause after so many (at least 1) failed starts: 60 s, 120 s, 240 s … at most an hour."""
+    doublings = min(failures - 1, 16)
+    return min(FIRST_BACK_OFF * (1 << doublings), LONGEST_BACK_OFF)
+
+
+def time_left(job: Job) -> timedelta | None:
+    """Return how long a wave of the job may run from its start.
+
+    A gang's attempts share the job's limit; each task of an independent job starts with all of it.
+    """
+    if job.time_limit is None or job.shape == JobShape.INDEPENDENT:
+        return job.time_limit
+    return max(job.time_limit - job.ran_for, timedelta())
+
+
+def start_ends_at(wave: Wave) -> datetime:
+    """Return until when all tasks of the wave must have started."""
+    return max(wave.admitted_at, wave.launched_at or wave.admitted_at) + wave.job.queue.start_limit
+
+
+def run_ends_at(wave: Wave) -> datetime | None:
+    """Return until when a wave that has started may run."""
+    left = time_left(wave.job)
+    return None if left is None or wave.started_at is None else wave.started_at + left
+
+
+def deadline(wave: Wave, *, starting: bool) -> datetime | None:
+    """Return the next moment at which time is up for a wave; ``starting`` while some of its tasks have not started."""
+    ends = run_ends_at(wave)
+    if not starting:
+        return ends
+    return start_ends_at(wave) if ends is None else min(ends, start_ends_at(wave))

@@ -1,0 +1,120 @@
+"""What a sight means for its wave and job; inside the caller's transaction, with the job's row locked by it."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, F
+
+from queues import endings
+from queues.admission.world import JobShape
+from queues.limits import deadline
+from queues.models import Job, Task, Wave
+from queues.progress import Trouble
+from queues.sight import COLUMNS, Sight
+from queues.states import JobState, TaskState, WaveState
+from queues.steps import step
+
+QUOTA_WORDS = "exceeded quota"
+RAN = (TaskState.RUNNING, TaskState.SUCCEEDED, TaskState.FAILED)
+UNDER_WAY = (JobState.ADMITTED, JobState.RUNNING)
+
+
+def write_tasks(sight: Sight) -> None:
+    """Write the tasks that are not as stored."""
+    for task in sight.changed:
+        for column in COLUMNS:
+            setattr(task, column, getattr(sight.now[task.id], column))
+    Task.objects.bulk_update(sight.changed, COLUMNS, batch_size=500)
+
+
+def move_wave(sight: Sight, *, now: datetime) -> None:
+    """Note that the wave was seen, that its first task runs, and when its time is up."""
+    wave = sight.wave
+    changes: dict[str, Any] = {}
+    if sight.seen and wave.seen_at is None:
+        changes["seen_at"] = now
+    if wave.state == WaveState.ADMITTED and sight.count(*RAN):
+        wave.started_at = min((task.started_at for task in sight.now.values() if task.started_at), default=now)
+        changes |= {"state": WaveState.RUNNING, "started_at": wave.started_at}
+        _start_job(wave, now=now)
+    if wave.state != WaveState.EVICTING:
+        ends = deadline(wave, starting=bool(sight.count(TaskState.PENDING)))
+        if ends != wave.deadline_at:
+            changes["deadline_at"] = ends
+    if changes:
+        Wave.objects.filter(id=wave.id).update(**changes)
+
+
+def move_job(sight: Sight, *, now: datetime) -> None:
+    """Let the job answer to tasks that ended otherwise than well, and say why others do not start."""
+    job, wave = sight.wave.job, sight.wave
+    job.refresh_from_db()
+    if job.state not in UNDER_WAY:
+        return
+    failed = [task for task in sight.ended if task.state == TaskState.FAILED]
+    stopped = [task for task in sight.ended if task.state == TaskState.STOPPED]
+    if job.shape == JobShape.INDEPENDENT:
+        _retry(job, failed, stopped, now=now)
+    elif wave.state != WaveState.EVICTING and failed:
+        endings.fail_attempt(job, failed[0], now=now)
+        return
+    elif wave.state != WaveState.EVICTING and stopped:
+        endings.interrupt(job, code=stopped[0].reason, text=stopped[0].message or stopped[0].reason, now=now)
+        return
+    if wave.state == WaveState.ADMITTED and QUOTA_WORDS in sight.refusal:
+        endings.fail_start(wave, job, code=Trouble.K8S_QUOTA, text=sight.refusal, now=now, counts=False)
+    elif wave.state != WaveState.EVICTING:
+        _tell_trouble(sight, job)
+
+
+def _start_job(wave: Wave, *, now: datetime) -> None:
+    job = wave.job
+    fields: dict[str, Any] = {"started_at": job.started_at or wave.started_at}
+    if job.start_failures:
+        fields["start_failures"] = 0
+    if job.state == JobState.ADMITTED:
+        waited = "" if job.attempt == 1 else f", attempt {job.attempt}"
+        details = {"wave": wave.number, "attempt": job.attempt}
+        step(
+            job.id,
+            JobState.ADMITTED,
+            JobState.RUNNING,
+            now=now,
+            event="started",
+            summary=f"Running{waited}",
+            details=details,
+            reason_code="",
+            reason_text="",
+            **fields,
+        )
+
+
+def _retry(job: Job, failed: list[Task], stopped: list[Task], *, now: datetime) -> None:
+    """Let tasks of an independent job wait again: stopped ones, and failed ones while their retries last."""
+    if failed:
+        Job.objects.filter(id=job.id).update(failures=F("failures") + len(failed))
+    retried = _with_retries_left(job, failed)
+    for task in failed:
+        left = "; retried" if task.index in retried else ""
+        endings.note_failure(job, task, now=now, left=left)
+    if retried or stopped:
+        endings.again(job, len(retried) + len(stopped), now=now, own_failure=not stopped)
+    for task in stopped[:1]:
+        endings.note_interruption(job, task, count=len(stopped), now=now)
+
+
+def _with_retries_left(job: Job, failed: list[Task]) -> set[int]:
+    may = {task.index for task in failed if task.reason != Trouble.TIMED_OUT}
+    rows = Task.objects.filter(wave__job=job, index__in=may, state=TaskState.FAILED).values("index")
+    counts = rows.annotate(failures=Count("id")).order_by()
+    return {row["index"] for row in counts if row["failures"] <= job.retries}
+
+
+def _tell_trouble(sight: Sight, job: Job) -> None:
+    """Show on the job why a task of it does not start."""
+    pending = [task for task in sight.now.values() if task.state is TaskState.PENDING]
+    found = next(((task.reason, task.message) for task in pending if task.reason), ("", ""))
+    if not found[0] and pending and sight.refusal:
+        found = (Trouble.K8S_REJECTED, sight.refusal)
+    if job.backoff_until is None and found != (job.reason_code, job.reason_text):
+        Job.objects.filter(id=job.id).update(reason_code=found[0], reason_text=found[1])

@@ -1,0 +1,167 @@
+"""Nodes as a cluster shows them, kept as rows: which flavor they are of, whether usable, who else uses them."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q, Sum
+
+from clusters.port import NodeSeen, PodSeen, Taint
+from queues.models import Node, Task
+from queues.states import TASK_HOLDING
+from queues.view import ENDED_PHASES, View, valid_uids
+from tenants.models import Flavor
+
+# A node that is silent this long counts as lost, with all that ran on it.
+LOST_AFTER = timedelta(minutes=5)
+# Taints that say again what ``cordoned`` and ``ready`` say.
+STATE_TAINTS = frozenset(
+    {"node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+)
+REPELS = frozenset({"NoSchedule", "NoExecute"})
+FACTS = ("flavor_id", "units", "cpu_milli", "memory", "pods", "labels", "taints", "ready", "cordoned", "tainted")
+OUTSIDE = ("outside_units", "outside_cpu_milli", "outside_memory", "outside_pods")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The nodes of a cluster: ids by name, the ids that are lost, and whether anything about them changed."""
+
+    ids: Mapping[str, int]
+    names: Mapping[int, str]
+    lost: frozenset[int]
+    changed: bool
+
+
+def observe(cluster: int, view: View, *, now: datetime, names: Collection[str] | None = None) -> Places:
+    """Keep what the view shows of the nodes (only of the named ones, where names are given)."""
+    flavors = list(Flavor.objects.order_by("id"))
+    rows = Node.objects.filter(cluster_id=cluster).order_by("id")
+    stored = {row.name: row for row in (rows if names is None else rows.filter(name__in=names))}
+    seen = view.nodes.values() if names is None else [view.nodes[name] for name in names if name in view.nodes]
+    new: list[Node] = []
+    changed: list[Node] = []
+    for node in seen:
+        row = stored.get(node.name)
+        if row is None:
+            row = Node(cluster_id=cluster, name=node.name, first_seen_at=now, changed_at=now)
+            new.append(row)
+            _differs(row, node, flavors, now)
+        elif _differs(row, node, flavors, now):
+            changed.append(row)
+    for row in stored.values():
+        if row.gone_at is None and row.name not in view.nodes:
+            row.gone_at = row.changed_at = now
+            changed.append(row)
+    if new or changed:
+        Node.objects.bulk_create(new)
+        Node.objects.bulk_update(changed, [*FACTS, "not_ready_since", "gone_at", "changed_at"], batch_size=500)
+    if new or changed or names is None:
+        _count_flavors(flavors)
+    known = rows.values_list("id", "name", "gone_at", "not_ready_since")
+    return Places(
+        ids={name: pk for pk, name, _, _ in known},
+        names={pk: name for pk, name, _, _ in known},
+        lost=frozenset(pk for pk, _, gone, silent in known if gone or (silent and silent + LOST_AFTER <= now)),
+        changed=bool(new or changed),
+    )
+
+
+def count_outside(cluster: int, view: View, *, now: datetime, names: Collection[str] | None = None) -> bool:
+    """Keep what pods use on nodes that no task of ours accounts for; return whether that changed."""
+    rows = Node.objects.filter(cluster_id=cluster, gone_at__isnull=True).select_related("flavor").order_by("id")
+    if names is not None:
+        rows = rows.filter(name__in=names)
+    pods = {row.name: [pod for pod in view.pods_on(row.name) if pod.phase not in ENDED_PHASES] for row in rows}
+    ours = _accounted(pod for found in pods.values() for pod in found)
+    changed = []
+    for row in rows:
+        others = [pod for pod in pods[row.name] if (pod.wave, pod.group, pod.index) not in ours]
+        used = _used(others, row.flavor.resource if row.flavor else None)
+        if used != tuple(getattr(row, column) for column in OUTSIDE):
+            for column, amount in zip(OUTSIDE, used, strict=True):
+                setattr(row, column, amount)
+            row.changed_at = now
+            changed.append(row)
+    Node.objects.bulk_update(changed, [*OUTSIDE, "changed_at"], batch_size=500)
+    return bool(changed)
+
+
+def flavor_of(node: NodeSeen, flavors: Iterable[Flavor]) -> Flavor | None:
+    """Return the flavor a node belongs to: of those it matches the one that names most labels, then the oldest."""
+    matching = [
+        flavor
+        for flavor in flavors
+        if _units(node, flavor.resource) and flavor.node_labels.items() <= dict(node.labels).items()
+    ]
+    return min(matching, key=lambda flavor: (-len(flavor.node_labels), flavor.id), default=None)
+
+
+def repels(taint: Taint, tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a taint keeps away pods with these tolerations."""
+    if taint.effect not in REPELS or taint.key in STATE_TAINTS:
+        return False
+    return not any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
+    key, effect = toleration.get("key") or "", toleration.get("effect") or ""
+    exists = toleration.get("operator") == "Exists"
+    if effect not in {"", taint.effect} or (key != taint.key and not (exists and not key)):
+        return False
+    return exists or (toleration.get("value") or "") == taint.value
+
+
+def _differs(row: Node, node: NodeSeen, flavors: Iterable[Flavor], now: datetime) -> bool:
+    """Write what is seen of a node into its row; return whether that changed it."""
+    flavor = flavor_of(node, flavors)
+    facts = {
+        "flavor_id": flavor.id if flavor else None,
+        "units": _units(node, flavor.resource) if flavor else sum(node.counted.values()),
+        "cpu_milli": node.cpu,
+        "memory": node.memory,
+        "pods": node.pods,
+        "labels": dict(node.labels),
+        "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints],
+        "ready": node.ready,
+        "cordoned": node.cordoned,
+        "tainted": any(repels(taint, flavor.tolerations if flavor else ()) for taint in node.taints),
+        "not_ready_since": None if node.ready else row.not_ready_since or now,
+        "gone_at": None,
+    }
+    if all(getattr(row, column) == value for column, value in facts.items()):
+        return False
+    for column, value in facts.items():
+        setattr(row, column, value)
+    row.changed_at = now
+    return True
+
+
+def _units(node: NodeSeen, resource: str) -> int:
+    return node.cpu // 1000 if resource == "cpu" else node.counted.get(resource, 0)
+
+
+def _accounted(pods: Iterable[PodSeen]) -> set[tuple[str | None, int, int | None]]:
+    """Return wave, group and index of those tasks of these pods' waves that hold."""
+    waves = {pod.wave for pod in pods if pod.wave}
+    held = Task.objects.filter(wave__uid__in=valid_uids(waves), state__in=TASK_HOLDING)
+    return {(str(uid), group, index) for uid, group, index in held.values_list("wave__uid", "group", "pod_index")}
+
+
+def _used(pods: Collection[PodSeen], resource: str | None) -> tuple[int, int, int, int]:
+    cpu = sum(pod.cpu for pod in pods)
+    units = -(-cpu // 1000) if resource == "cpu" else sum(pod.counted.get(resource or "", 0) for pod in pods)
+    return units, cpu, sum(pod.memory for pod in pods), len(pods)
+
+
+def _count_flavors(flavors: Iterable[Flavor]) -> None:
+    """Keep how many units of each flavor are there, and usable."""
+    usable = Q(ready=True, cordoned=False, tainted=False)
+    rows = Node.objects.filter(gone_at__isnull=True, flavor__isnull=False).order_by().values("flavor_id")
+    counts = rows.annotate(there=Sum("units"), ready_now=Sum("units", filter=usable, default=0))
+    found = {row["flavor_id"]: (row["there"], row["ready_now"]) for row in counts}
+    for flavor in flavors:
+        there, ready = found.get(flavor.id, (0, 0))
+        if (flavor.installed, flavor.usable) != (there, ready):
+            Flavor.objects.filter(id=flavor.id).update(installed=there, usable=ready)

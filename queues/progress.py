@@ -1,0 +1,139 @@
+"""What a pod says about its task: one pure function from what is stored and what is seen to what is true now."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from clusters.port import PodPhase, PodSeen
+from queues.states import TASK_HOLDING, TaskState
+
+
+class Trouble(StrEnum):
+    """What can go wrong after admission."""
+
+    UNSCHEDULABLE = "UNSCHEDULABLE"
+    IMAGE_PULL = "IMAGE_PULL"
+    NODE_LOST = "NODE_LOST"
+    DELETED_OUTSIDE = "DELETED_OUTSIDE"
+    TIMED_OUT = "TIMED_OUT"
+    TASK_FAILED = "TASK_FAILED"
+    START_FAILED = "START_FAILED"
+    K8S_QUOTA = "K8S_QUOTA"
+    K8S_REJECTED = "K8S_REJECTED"
+    NAME_CONFLICT = "NAME_CONFLICT"
+    CLUSTER_UNREACHABLE = "CLUSTER_UNREACHABLE"
+
+
+# What Kubernetes says of pods that it ended itself; the job is not to blame.
+LOST_NODE = frozenset(
+    {"NodeLost", "NodeShutdown", "Shutdown", "Terminated", "DeletionByTaintManager", "DeletionByPodGC"}
+)
+REMOVED = frozenset(
+    {
+        "EvictionByEvictionAPI",
+        "PreemptionByScheduler",
+        "PreemptionByKubeScheduler",
+        "TerminationByKubelet",
+        "Evicted",
+        "Preempting",
+    }
+)
+NOT_ADMITTED = frozenset(
+    {"NodeAffinity", "NodeName", "OutOfcpu", "OutOfmemory", "OutOfpods", "UnexpectedAdmissionError"}
+)
+CANNOT_PULL = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNow:
+    """A task as it stands."""
+
+    state: TaskState
+    node_id: int
+    bound: bool = False
+    pod: str = ""
+    pod_uid: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it still holds its units."""
+        return self.state in TASK_HOLDING
+
+
+def with_pod(task: TaskNow, pod: PodSeen, *, node: int | None, now: datetime) -> TaskNow:
+    """Return a task that holds as its pod shows it; ``node`` is where the pod is bound."""
+    seen = replace(
+        task,
+        pod=pod.name,
+        pod_uid=pod.uid,
+        bound=task.bound or node is not None,
+        node_id=task.node_id if node is None else node,
+        started_at=task.started_at or pod.started_at,
+    )
+    match pod.phase:
+        case PodPhase.SUCCEEDED:
+            return replace(
+                seen, state=TaskState.SUCCEEDED, ended_at=pod.ended_at or now, exit_code=0, reason="", message=""
+            )
+        case PodPhase.FAILED:
+            return _failed(seen, pod, now)
+        case PodPhase.RUNNING if task.state is TaskState.PENDING:
+            return replace(seen, state=TaskState.RUNNING, started_at=seen.started_at or now, reason="", message="")
+        case PodPhase.PENDING if task.state is TaskState.PENDING:
+            return replace(seen, reason=_trouble(pod), message=pod.message if _trouble(pod) else "")
+        case _:
+            return seen
+
+
+def without_pod(task: TaskNow, *, now: datetime) -> TaskNow:
+    """Return a task that held and whose pod is known to be gone."""
+    if task.state is TaskState.LEAVING:
+        return _gone(task, now)
+    text = "Its pod was deleted by somebody else"
+    return replace(task, state=TaskState.STOPPED, ended_at=now, reason=Trouble.DELETED_OUTSIDE, message=text)
+
+
+def without_node(task: TaskNow, *, now: datetime, name: str) -> TaskNow:
+    """Return a task that held on a node that is lost."""
+    if task.state is TaskState.LEAVING:
+        return _gone(task, now)
+    text = f"Node {name} was lost"
+    return replace(task, state=TaskState.STOPPED, ended_at=now, reason=Trouble.NODE_LOST, message=text)
+
+
+def _gone(task: TaskNow, now: datetime) -> TaskNow:
+    """End a task that had to go; one that ran out of time has failed."""
+    state = TaskState.FAILED if task.reason == Trouble.TIMED_OUT else TaskState.STOPPED
+    return replace(task, state=state, ended_at=now)
+
+
+def _failed(task: TaskNow, pod: PodSeen, now: datetime) -> TaskNow:
+    ended = pod.ended_at or now
+    if task.state is TaskState.LEAVING:
+        return replace(_gone(task, ended), exit_code=pod.exit_code)
+    message = pod.message
+    if pod.end_reason in LOST_NODE:
+        return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.NODE_LOST, message=message)
+    if pod.end_reason in REMOVED or pod.end_reason in NOT_ADMITTED:
+        return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.DELETED_OUTSIDE, message=message)
+    return replace(
+        task,
+        state=TaskState.FAILED,
+        ended_at=ended,
+        exit_code=pod.exit_code,
+        reason=pod.end_reason[:60] or Trouble.TASK_FAILED,
+        message=message,
+    )
+
+
+def _trouble(pod: PodSeen) -> str:
+    if pod.waiting_reason in CANNOT_PULL:
+        return Trouble.IMAGE_PULL
+    return Trouble.UNSCHEDULABLE if pod.waiting_reason == "Unschedulable" else ""

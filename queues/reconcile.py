@@ -1,0 +1,126 @@
+"""Observed versus wanted: what a cluster shows becomes states of tasks, waves and jobs.
+
+Feeding the same view again changes nothing. What is unknown has not failed; units are free when pods have ended.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from clusters.port import Pin, Placement, WaveRef
+from queues import endings, moves
+from queues.models import Job, Task, Wave
+from queues.models.wave import Wish
+from queues.nodes import Places, count_outside, observe
+from queues.sight import SKEW, Sight, look
+from queues.states import HOLDING, WaveState
+from queues.view import View, valid_uids
+from tenants.models import Flavor
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """What a pass found: pods to pin, objects without a wave, jobs that moved, whether nodes changed or tasks ended."""
+
+    pins: list[Pin] = field(default_factory=list)
+    strays: list[WaveRef] = field(default_factory=list)
+    jobs: set[int] = field(default_factory=set)
+    nodes: bool = False
+    freed: bool = False
+
+
+def reconcile(cluster: int, view: View, *, now: datetime) -> Findings:
+    """Bring all rows of a cluster in line with a full list."""
+    places = observe(cluster, view, now=now)
+    findings = _follow(Wave.objects.filter(cluster_id=cluster, state__in=HOLDING), view, places, now)
+    findings.nodes = count_outside(cluster, view, now=now) or places.changed
+    findings.strays = list(_sweep(view))
+    return findings
+
+
+def follow(cluster: int, view: View, *, now: datetime) -> Findings:
+    """Bring those rows in line that changes have touched since the last pass."""
+    places = observe(cluster, view, now=now, names=view.places)
+    touched = Wave.objects.filter(cluster_id=cluster, state__in=HOLDING, uid__in=valid_uids(view.waves))
+    findings = _follow(touched, view, places, now)
+    findings.nodes = count_outside(cluster, view, now=now, names=view.places) or places.changed
+    return findings
+
+
+def awaits_list(cluster: int, view: View) -> bool:
+    """Tell whether waves were told to go of which only a newer list can show that nothing is left."""
+    told = Wave.objects.filter(
+        cluster_id=cluster, state=WaveState.EVICTING, wish_due_at__isnull=True, stopped_at__gte=view.as_of - SKEW
+    )
+    return any(not any(True for _ in view.pods_of(str(uid))) for uid in told.values_list("uid", flat=True))
+
+
+def _follow(waves: QuerySet[Wave], view: View, places: Places, now: datetime) -> Findings:
+    findings = Findings()
+    placements = {pk: Placement(word) for pk, word in Flavor.objects.values_list("id", "placement")}
+    for wave, tasks in _with_tasks(waves.select_related("job__queue", "job__team").order_by("id")):
+        sight = look(wave, tasks, view, places, now=now)
+        findings.pins += _pins(sight, places, placements)
+        if sight.moves:
+            _move(sight, view, places, now, findings)
+    return findings
+
+
+def _with_tasks(waves: QuerySet[Wave]) -> Iterator[tuple[Wave, list[Task]]]:
+    found = list(waves)
+    tasks: dict[int, list[Task]] = {wave.id: [] for wave in found}
+    for task in Task.objects.filter(wave__in=tasks).order_by("id"):
+        tasks[task.wave_id].append(task)
+    return ((wave, tasks[wave.id]) for wave in found)
+
+
+def _move(stale: Sight, view: View, places: Places, now: datetime, findings: Findings) -> None:
+    """Look again with the job locked, then write what is new and let the job go on."""
+    with transaction.atomic():
+        job = Job.objects.select_for_update(of=("self",)).select_related("queue").get(id=stale.wave.job_id)
+        wave = Wave.objects.select_for_update().get(id=stale.wave.id)
+        if wave.state == WaveState.ENDED:
+            return
+        wave.job = job
+        sight = look(wave, list(wave.tasks.order_by("id")), view, places, now=now)
+        moves.write_tasks(sight)
+        moves.move_wave(sight, now=now)
+        moves.move_job(sight, now=now)
+        endings.settle(job.id, now=now)
+    findings.jobs.add(job.id)
+    findings.freed |= bool(sight.ended)
+
+
+def _pins(sight: Sight, places: Places, placements: dict[int, Placement]) -> Iterator[Pin]:
+    """Yield where gated pods may go: to the witness of their tasks, unless the wave is on its way out."""
+    if sight.wave.state == WaveState.EVICTING:
+        return
+    for task in sight.tasks:
+        pod = sight.pods.get((task.group, task.pod_index))
+        if pod is not None and pod.gated and not pod.leaving and sight.now[task.id].holds:
+            yield Pin(
+                namespace=pod.namespace,
+                pod=pod.name,
+                node=places.names[task.node_id],
+                task=task.index,
+                placement=placements.get(task.flavor_id, Placement.PIN),
+            )
+
+
+def _sweep(view: View) -> Iterator[WaveRef]:
+    """Have ended waves told to go again whose objects are still there; yield objects of waves that we do not know."""
+    there = view.known_waves()
+    known = {str(wave.uid): wave for wave in Wave.objects.filter(uid__in=valid_uids(there))}
+    for uid, namespace in sorted(there.items()):
+        wave = known.get(uid)
+        if wave is None:
+            yield WaveRef(wave=uid, job="", number=0, namespace=namespace, groups=0)
+        elif wave.state == WaveState.ENDED and wave.wish_due_at is None and _is_older(wave.stopped_at, view):
+            Wave.objects.filter(id=wave.id, wish_due_at=None).update(wish=Wish.STOP, wish_due_at=view.as_of)
+
+
+def _is_older(told: datetime | None, view: View) -> bool:
+    return told is None or told + SKEW < view.as_of

@@ -1,0 +1,142 @@
+"""A wave as stored and as seen: pure comparison of rows with a view, nothing is written."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+
+from clusters.port import PodSeen
+from queues.models import Task, Wave
+from queues.nodes import Places
+from queues.progress import TaskNow, with_pod, without_node, without_pod
+from queues.states import TaskState, WaveState
+from queues.view import ENDED_PHASES, View
+
+# How far the clocks of two of our processes may differ.
+SKEW = timedelta(seconds=1)
+COLUMNS = tuple(column.name for column in fields(TaskNow))
+
+PodKey = tuple[int, int | None]
+"""Group and completion index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """A wave with its tasks, what they are now (by id), its pods, and why the cluster refuses it pods.
+
+    ``changed`` are the tasks that are not as stored, ``ended`` those of them that hold no longer.
+    ``seen``: anything of it is there.
+    """
+
+    wave: Wave
+    tasks: tuple[Task, ...]
+    now: dict[int, TaskNow]
+    pods: dict[PodKey, PodSeen]
+    changed: tuple[Task, ...]
+    ended: tuple[Task, ...]
+    refusal: str
+    seen: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether any task holds units now."""
+        return any(task.holds for task in self.now.values())
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything is to be written."""
+        refused = self.refusal and self.wave.state == WaveState.ADMITTED
+        return bool(
+            self.changed
+            or (self.seen and self.wave.seen_at is None)
+            or (refused and self.refusal != self.wave.job.reason_text)
+            or not self.holds
+        )
+
+    def count(self, *states: TaskState) -> int:
+        """Return how many tasks are in one of these states now."""
+        return sum(task.state in states for task in self.now.values())
+
+
+def look(wave: Wave, tasks: Sequence[Task], view: View, places: Places, *, now: datetime) -> Sight:
+    """Compare a wave with what is seen of it."""
+    uid = str(wave.uid)
+    objects = list(view.objects_of(uid))
+    pods = _by_index(view.pods_of(uid))
+    groups = {seen.group for seen in objects}
+    after = {task.id: _see(wave, task, pods, groups, view, places, now) for task in tasks}
+    changed = tuple(task for task in tasks if after[task.id] != stored(task))
+    return Sight(
+        wave=wave,
+        tasks=tuple(tasks),
+        now=after,
+        pods=pods,
+        changed=changed,
+        ended=tuple(task for task in changed if not after[task.id].holds),
+        refusal=next((seen.refusal for seen in objects if seen.refusal), ""),
+        seen=bool(objects or pods),
+    )
+
+
+def stored(task: Task) -> TaskNow:
+    """Return a task as its row says."""
+    return TaskNow(
+        state=TaskState(task.state),
+        node_id=task.node_id,
+        bound=task.bound,
+        pod=task.pod,
+        pod_uid=task.pod_uid,
+        started_at=task.started_at,
+        ended_at=task.ended_at,
+        exit_code=task.exit_code,
+        reason=task.reason,
+        message=task.message,
+    )
+
+
+def _by_index(pods: Iterable[PodSeen]) -> dict[PodKey, PodSeen]:
+    """Return one pod for each group and index: of several one that has not ended, then one that is not leaving."""
+    best: dict[PodKey, PodSeen] = {}
+    for pod in sorted(pods, key=lambda pod: (pod.phase not in ENDED_PHASES, not pod.leaving, pod.uid)):
+        best[pod.group, pod.index] = pod
+    return best
+
+
+def _see(
+    wave: Wave,
+    task: Task,
+    pods: dict[PodKey, PodSeen],
+    groups: set[int],
+    view: View,
+    places: Places,
+    now: datetime,
+) -> TaskNow:
+    before = stored(task)
+    if not before.holds:
+        return before
+    pod = pods.get((task.group, task.pod_index))
+    node = places.ids.get(pod.node) if pod and pod.node else None
+    if pod is not None and pod.phase in ENDED_PHASES:
+        return with_pod(before, pod, node=node, now=now)
+    lost = _lost_node(task, pod, node, places)
+    if lost is not None:
+        return without_node(before, now=now, name=lost)
+    if pod is not None:
+        return with_pod(before, pod, node=node, now=now)
+    if task.pod_uid or (task.group not in groups and _is_shown(wave, view)):
+        return without_pod(before, now=now)
+    return before
+
+
+def _lost_node(task: Task, pod: PodSeen | None, node: int | None, places: Places) -> str | None:
+    """Return the name of the node on which the task runs, if that is lost."""
+    if pod is not None:
+        if not pod.node:
+            return None
+        return pod.node if node is None or node in places.lost else None
+    return places.names[task.node_id] if task.bound and task.node_id in places.lost else None
+
+
+def _is_shown(wave: Wave, view: View) -> bool:
+    """Whether the view is newer than what was last told the cluster about the wave, so that it shows the effect."""
+    told = wave.stopped_at if wave.state == WaveState.EVICTING else wave.launched_at
+    return told is not None and told + SKEW < view.as_of

@@ -1,0 +1,127 @@
+"""What a cluster shows, kept in memory: a full list, then the changes of a watch."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from uuid import UUID
+
+from clusters.port import Change, Inventory, NodeSeen, PodPhase, PodSeen, WaveSeen
+
+UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ENDED_PHASES = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+
+
+class View:
+    """One cluster as seen. ``as_of`` is a moment before its list began: what was told before then shows in it.
+
+    ``waves`` and ``places`` collect which waves (UUIDs) and nodes (names) were touched by changes.
+    """
+
+    def __init__(self, inventory: Inventory, *, as_of: datetime) -> None:
+        """Start from a list."""
+        self.as_of = as_of
+        self.position: Mapping[str, str] = inventory.position
+        self.nodes = {node.name: node for node in inventory.nodes}
+        self.waves: set[str] = set()
+        self.places: set[str] = set()
+        self._pods: dict[str, PodSeen] = {}
+        self._objects: dict[str, WaveSeen] = {}
+        self._pods_of: dict[str, set[str]] = defaultdict(set)
+        self._pods_on: dict[str, set[str]] = defaultdict(set)
+        self._objects_of: dict[str, set[str]] = defaultdict(set)
+        self._parting: set[str] = set()
+        for pod in inventory.pods:
+            self._put_pod(pod)
+        for seen in inventory.waves:
+            self._put_object(seen)
+
+    def take(self, change: Change) -> None:
+        """Follow one change; a pod of ours deleted after its end is kept until ``settle``, to record its end."""
+        self.position = change.position or self.position
+        match change.seen:
+            case NodeSeen() as node:
+                self.places.add(node.name)
+                if change.deleted:
+                    self.nodes.pop(node.name, None)
+                else:
+                    self.nodes[node.name] = node
+            case PodSeen() as pod:
+                self._touch(pod)
+                self._drop_pod(pod.uid)
+                if not change.deleted:
+                    self._put_pod(pod)
+                elif pod.wave and pod.phase in ENDED_PHASES:
+                    self._put_pod(pod)
+                    self._parting.add(pod.uid)
+            case WaveSeen() as seen:
+                self.waves.add(seen.wave)
+                self._drop_object(seen)
+                if not change.deleted:
+                    self._put_object(seen)
+
+    def settle(self) -> None:
+        """Forget what was touched, and the pods that were deleted after their end."""
+        self.waves.clear()
+        self.places.clear()
+        while self._parting:
+            self._drop_pod(self._parting.pop())
+
+    def pods_of(self, wave: str) -> Iterable[PodSeen]:
+        """Return the pods of a wave."""
+        return [self._pods[uid] for uid in self._pods_of.get(wave, ())]
+
+    def pods_on(self, node: str) -> Iterable[PodSeen]:
+        """Return the pods bound to a node."""
+        return [self._pods[uid] for uid in self._pods_on.get(node, ())]
+
+    def objects_of(self, wave: str) -> Iterable[WaveSeen]:
+        """Return the Kubernetes Jobs of a wave."""
+        return [self._objects[uid] for uid in self._objects_of.get(wave, ())]
+
+    def known_waves(self) -> dict[str, str]:
+        """Return every wave of which something is there, with its namespace."""
+        pods = {pod.wave: pod.namespace for pod in self._pods.values() if pod.wave}
+        return pods | {seen.wave: seen.namespace for seen in self._objects.values()}
+
+    def _touch(self, pod: PodSeen) -> None:
+        if pod.wave:
+            self.waves.add(pod.wave)
+        before = self._pods.get(pod.uid)
+        self.places.update(node for node in (pod.node, before.node if before else None) if node)
+
+    def _put_pod(self, pod: PodSeen) -> None:
+        self._pods[pod.uid] = pod
+        if pod.wave:
+            self._pods_of[pod.wave].add(pod.uid)
+        if pod.node:
+            self._pods_on[pod.node].add(pod.uid)
+
+    def _drop_pod(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return
+        if pod.wave:
+            _discard(self._pods_of, pod.wave, uid)
+        if pod.node:
+            _discard(self._pods_on, pod.node, uid)
+
+    def _put_object(self, seen: WaveSeen) -> None:
+        self._objects[seen.uid] = seen
+        self._objects_of[seen.wave].add(seen.uid)
+
+    def _drop_object(self, seen: WaveSeen) -> None:
+        if self._objects.pop(seen.uid, None) is not None:
+            _discard(self._objects_of, seen.wave, seen.uid)
+
+
+def valid_uids(waves: Iterable[str]) -> list[UUID]:
+    """Return those that are UUIDs, in order; what others wrote into our label is passed over."""
+    return [UUID(wave) for wave in sorted(waves) if UID.fullmatch(wave)]
+
+
+def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:
+    """Take a uid out of an index that keeps no empty sets, so that it does not grow for ever."""
+    index[key].discard(uid)
+    if not index[key]:
+        del index[key]
