@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from config.logs import Format, logging_settings
+
 BASE_DIR = Path(__file__).resolve().parents[2]
 
 
@@ -199,3 +201,9 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 TIDEGATE_KEEP_SECONDS = float(env("TIDEGATE_KEEP_SECONDS", "300"))
 TIDEGATE_NAMESPACE_PREFIX = env("TIDEGATE_NAMESPACE_PREFIX", "team-")
 TIDEGATE_RELIST_SECONDS = float(env("TIDEGATE_RELIST_SECONDS", "60"))
+
+# One line a log entry on standard error, JSON unless told otherwise; Celery keeps its hands off.
+LOGGING = logging_settings(
+    level=env("TIDEGATE_LOG_LEVEL", "INFO").upper(), form=Format(env("TIDEGATE_LOG_FORMAT", "json"))
+)
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False

@@ -34,7 +34,7 @@ class Plan:
         return f"http://{'localhost' if self.host in {'127.0.0.1', '0.0.0.0', '::1'} else self.host}:{self.port}"  # noqa: S104  compared, not bound
 
 
-def plan(data: Path) -> Plan:
+def plan(data: Path, *, verbose: bool = False) -> Plan:
     """Choose ports and servers; what the environment names is used instead of a server of our own."""
     servers: list[Server] = []
     env = {MARK: str(data), "PYTHONPATH": f"{ROOT / 'platform'}{os.pathsep}{ROOT}", "PYTHONUNBUFFERED": "1"}
@@ -57,6 +57,8 @@ def plan(data: Path) -> Plan:
         "TIDEGATE_SECRET_KEY": os.environ.get("TIDEGATE_SECRET_KEY") or secret(data / "secret_key"),
         "TIDEGATE_TEST_ANNOTATIONS": os.environ.get("TIDEGATE_TEST_ANNOTATIONS") or "1",
         "TIDEGATE_HTTPS": os.environ.get("TIDEGATE_HTTPS") or "0",
+        "TIDEGATE_LOG_LEVEL": os.environ.get("TIDEGATE_LOG_LEVEL") or ("INFO" if verbose else "WARNING"),
+        "TIDEGATE_LOG_FORMAT": os.environ.get("TIDEGATE_LOG_FORMAT") or "plain",
     }
     return Plan(
         data=data,
@@ -103,7 +105,11 @@ def servers(plan: Plan) -> list[Program]:
     """Return databases and cluster; they start together."""
     programs = [
         Program(
-            name=server.title.lower(), command=tuple(server.command()), ready=server.answers, stop=server.stop_signal
+            name=server.name,
+            command=tuple(server.command()),
+            ready=server.answers,
+            stop=server.stop_signal,
+            quiet=True,
         )
         for server in plan.servers
     ]
@@ -135,9 +141,9 @@ def preparations(plan: Plan) -> list[tuple[str, Program]]:
     ]
 
 
-def processes(plan: Plan, *, verbose: bool) -> list[Program]:
+def processes(plan: Plan) -> list[Program]:
     """Return Tidegate's own processes."""
-    level = "info" if verbose else "warning"
+    level = plan.env["TIDEGATE_LOG_LEVEL"].lower()
     web = ["uvicorn", "config.asgi:application", "--host", plan.host, "--port", str(plan.port), "--log-level", level]
     celery = ("celery", "--app", "config.celery", "--quiet")
     queues = ("--queues", "admission,release", "--concurrency", "2", "--loglevel", level)

@@ -73,7 +73,7 @@ def start(run: Run, supervisor: Supervisor, *, fresh: bool, verbose: bool) -> No
         supervisor.say(f"Ended {left} processes that an earlier run had left.")
     if fresh:
         forget(data)
-    plan = programs.plan(data)
+    plan = programs.plan(data, verbose=verbose)
 
     def note() -> None:
         run.write(Note(pid=os.getpid(), address=plan.address, groups=supervisor.groups))
@@ -91,7 +91,7 @@ def start(run: Run, supervisor: Supervisor, *, fresh: bool, verbose: bool) -> No
         supervisor.say(f"{what} …")
         supervisor.call(program)
     supervisor.say("Starting web, worker, beat and watcher …")
-    for program in programs.processes(plan, verbose=verbose):
+    for program in programs.processes(plan):
         supervisor.start(program)
     supervisor.wait("web", seconds=START_SECONDS, restart=True)
     if plan.emulator is not None:

@@ -93,6 +93,7 @@ def _works(command: list[str]) -> bool:
 class Server:
     """A program that listens on one port and has its data and log in folders of its own."""
 
+    name: ClassVar[str]
     title: ClassVar[str]
     stop_signal: ClassVar[signal.Signals] = signal.SIGINT
 
@@ -158,7 +159,7 @@ class Server:
 class Postgres(Server):
     """A PostgreSQL server over ``data``; fast and forgetful where ``durable`` is false (tests)."""
 
-    title = "PostgreSQL"
+    name, title = "postgres", "PostgreSQL"
 
     def __init__(self, data: Path, *, port: int | None = None, durable: bool = True) -> None:
         """Choose folder and port; nothing starts yet."""
@@ -194,7 +195,7 @@ class Postgres(Server):
 
     def answers(self) -> bool:
         """Return whether the server accepts connections."""
-        ask = [str(postgres_programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        ask = [str(postgres_programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres"]
         return subprocess.run(ask, check=False).returncode == 0
 
     def _make_data(self) -> None:
@@ -235,7 +236,7 @@ class Postgres(Server):
 class Valkey(Server):
     """A Valkey server (Redis protocol) over ``data``; it keeps nothing, since messages are hints."""
 
-    title = "Valkey"
+    name, title = "valkey", "Valkey"
 
     @property
     def url(self) -> str:

@@ -15,7 +15,7 @@ from typing import IO, TextIO
 from stack import guard
 from stack.servers import StartFailed
 
-FIRST_PAUSE, LONGEST_PAUSE, CALM_SECONDS = 1.0, 30.0, 60.0
+FIRST_PAUSE, LONGEST_PAUSE, CALM_SECONDS, LOOK_SECONDS = 1.0, 30.0, 60.0, 0.15
 COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 
 
@@ -124,7 +124,10 @@ class Supervisor:
                 raise StartFailed(
                     f"{name} was not ready within {seconds:.0f} s (log: {child.log.name}) {said}".rstrip()
                 )
-            self.pump(0.1, restart=restart)
+            # Not at once again because something was said: each look costs the program something.
+            look = time.monotonic() + LOOK_SECONDS
+            while (left := look - time.monotonic()) > 0:
+                self.pump(left, restart=restart)
 
     def pump(self, seconds: float, *, restart: bool = True) -> None:
         """Show what programs say for at most ``seconds``; start again what ended and has waited its pause."""
