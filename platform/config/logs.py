@@ -48,7 +48,7 @@ def logging_settings(*, level: str, form: Format) -> dict[str, Any]:
         # Django's own handlers would say everything twice; requests are told by django_structlog.
         "loggers": {
             "django": {"handlers": [], "level": level, "propagate": True},
-            "django.server": {"handlers": [], "level": "WARNING", "propagate": True},
+            "django.request": {"handlers": [], "level": "CRITICAL", "propagate": True},
         },
     }
 

@@ -17,6 +17,25 @@ ROOT = Path(__file__).resolve().parents[2]
 FIRST_PORT, PORTS = 8000, 100
 
 
+@dataclass(slots=True)
+class Ready:
+    """Asks /readyz; ``said`` is the last answer that was not a yes."""
+
+    address: str
+    said: str = "no answer"
+
+    def __call__(self) -> bool:
+        """Return whether Tidegate says that it is ready."""
+        try:
+            with urllib.request.urlopen(f"{self.address}/readyz", timeout=2) as answer:  # noqa: S310  our own address
+                return bool(answer.status == 200)  # noqa: PLR2004  OK
+        except urllib.error.HTTPError as error:
+            self.said = error.read(2000).decode(errors="replace")
+        except OSError as error:
+            self.said = str(error)
+        return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One run: its folder, servers, address and environment; ``emulator`` is a port, None where a cluster was named."""
@@ -156,8 +175,10 @@ def processes(plan: Plan) -> list[Program]:
         "beat": python(*celery, "beat", *beat),
         "watcher": (sys.executable, str(ROOT / "manage.py"), "watch_clusters"),
     }
+    # In a container people are root, and Celery's warning about that is nothing that they can act on.
+    env = {**plan.env, "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
     return [
-        Program(name=name, command=command, env=plan.env, ready=ready(plan.address) if name == "web" else lambda: True)
+        Program(name=name, command=command, env=env, ready=Ready(plan.address) if name == "web" else lambda: True)
         for name, command in commands.items()
     ]
 
@@ -184,30 +205,6 @@ def python(module: str, *arguments: str) -> tuple[str, ...]:
 def once(plan: Plan, name: str, *command: str) -> Program:
     """Return a program that runs to its end."""
     return Program(name=name, command=command, env=plan.env)
-
-
-def ready(address: str) -> "Ready":
-    """Return what asks the web process whether all is well."""
-    return Ready(address)
-
-
-@dataclass(slots=True)
-class Ready:
-    """Asks /readyz; ``said`` is the last answer that was not a yes."""
-
-    address: str
-    said: str = "no answer"
-
-    def __call__(self) -> bool:
-        """Return whether Tidegate says that it is ready."""
-        try:
-            with urllib.request.urlopen(f"{self.address}/readyz", timeout=2) as answer:  # noqa: S310  our own address
-                return bool(answer.status == 200)  # noqa: PLR2004  OK
-        except urllib.error.HTTPError as error:
-            self.said = error.read(2000).decode(errors="replace")
-        except OSError as error:
-            self.said = str(error)
-        return False
 
 
 def logins(data: Path) -> list[tuple[str, str, str]]:

@@ -16,6 +16,7 @@ from stack import guard
 from stack.servers import StartFailed
 
 FIRST_PAUSE, LONGEST_PAUSE, CALM_SECONDS, LOOK_SECONDS = 1.0, 30.0, 60.0, 0.15
+LAST_LINES = 12
 COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 
 
@@ -47,6 +48,7 @@ class Child:
     pause: float = FIRST_PAUSE
     again_at: float | None = None
     rest: bytes = b""
+    hushed: bool = False
 
 
 class Supervisor:
@@ -109,7 +111,7 @@ class Supervisor:
             self.pump(0.1, restart=False)
         child = self._forget(program.name)
         if child.process.returncode:
-            raise StartFailed(f"{program.name} ended with {ending(child.process.returncode)} (log: {child.log.name})")
+            raise StartFailed(f"{program.name} ended with {ending(child.process.returncode)} {self._last_words(child)}")
 
     def wait(self, name: str, *, seconds: float, restart: bool = False) -> None:
         """Wait until a program is ready; raise StartFailed where it ends or takes too long."""
@@ -128,6 +130,7 @@ class Supervisor:
             look = time.monotonic() + LOOK_SECONDS
             while (left := look - time.monotonic()) > 0:
                 self.pump(left, restart=restart)
+        self.children[name].hushed = False
 
     def pump(self, seconds: float, *, restart: bool = True) -> None:
         """Show what programs say for at most ``seconds``; start again what ended and has waited its pause."""
@@ -183,9 +186,14 @@ class Supervisor:
             self._show(child, line.decode(errors="replace").rstrip())
 
     def _show(self, child: Child, line: str) -> None:
-        if line and not child.program.quiet:
+        if line and not child.program.quiet and not child.hushed:
             name = f"{child.program.name:<9}│"
             self.say(f"\033[{child.colour}m{name}\033[0m {line}" if self.out.isatty() else f"{name} {line}")
+
+    def _last_words(self, child: Child) -> str:
+        path = Path(child.log.name)
+        words = path.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        return "\n  ".join([f"(log: {path})", *words])
 
     def _forget(self, name: str) -> Child:
         child = self.children[name]
