@@ -1,0 +1,40 @@
+"""`manage.py watch_clusters`: follow every configured cluster until told to stop."""
+
+import signal
+import time
+from threading import Event, Thread
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from clusters.port import ClusterError
+from queues import fleet
+from queues.watcher import Follower
+
+
+class Command(BaseCommand):
+    """One thread a cluster."""
+
+    help = "Follow every configured cluster: list, watch, and bring jobs in line. Runs until it is told to stop."
+
+    def handle(self, *_: Any, **__: Any) -> None:  # noqa: ANN401  Django's signature
+        """Run until SIGTERM or SIGINT."""
+        try:
+            clusters = fleet.clusters()
+        except ClusterError as error:
+            raise CommandError(str(error)) from error
+        if not clusters:
+            raise CommandError("no cluster is configured: set TIDEGATE_CLUSTERS=NAME=KUBECONFIG or TIDEGATE_KUBECONFIG")
+        stop = Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        threads = [
+            Thread(target=Follower(name, cluster, timezone.now).run, args=(stop,), name=name)
+            for name, cluster in clusters.items()
+        ]
+        for thread in threads:
+            thread.start()
+        self.stdout.write(f"following {', '.join(clusters)}")
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(0.2)

@@ -1,0 +1,210 @@
+"""Following one cluster for ever: list, then watch, and list again each minute; errors end nothing.
+
+The list alone is enough to be right; the watch makes it quick.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connection
+from django.db.models import QuerySet
+
+from clusters.port import Change, Cluster, ClusterError, Gone
+from queues import hints
+from queues.models import ClusterState
+from queues.reconcile import Findings, awaits_list, follow, reconcile
+from queues.topics import topics_of
+from queues.view import View
+
+log = logging.getLogger(__name__)
+
+Clock = Callable[[], datetime]
+
+LOCKS = 0x71DF
+# Changes that come within this are taken together.
+WINDOW_SECONDS = 0.05
+# A watch is opened anew this often, so that one that fell silent, or was left, does not stay.
+STREAM_SECONDS = 10.0
+LOOK_SECONDS = 1.0
+HEARD_SECONDS = 5.0
+LEAST_BETWEEN_LISTS = 2.0
+LONGEST_PAUSE = 30.0
+
+
+class Feed:
+    """Changes of a watch, read by a thread of its own so that they can be waited for with a time limit."""
+
+    def __init__(self, cluster: Cluster, view: View) -> None:
+        """Start to read behind the view's position."""
+        self._said: SimpleQueue[Change | Exception | None] = SimpleQueue()
+        self._left = False
+        Thread(target=self._read, args=(cluster, view), name="feed", daemon=True).start()
+
+    def gather(self, *, wait: float, window: float = WINDOW_SECONDS) -> list[Change] | None:
+        """Return the first change within ``wait`` and what follows within ``window``; None when the watch is over."""
+        found: list[Change] = []
+        end = time.monotonic() + wait
+        while (left := end - time.monotonic()) > 0:
+            try:
+                said = self._said.get(timeout=left)
+            except Empty:
+                break
+            if isinstance(said, Exception):
+                raise said
+            if said is None:
+                return found or None
+            if not found:
+                end = time.monotonic() + window
+            found.append(said)
+        return found
+
+    def leave(self) -> None:
+        """Want no more; the reader ends with its next change, or with the stream."""
+        self._left = True
+
+    def _read(self, cluster: Cluster, view: View) -> None:
+        try:
+            for change in cluster.watch(view.position, seconds=STREAM_SECONDS):
+                if self._left:
+                    return
+                self._said.put(change)
+            self._said.put(None)
+        except Exception as error:  # noqa: BLE001  handed to whoever gathers
+            self._said.put(error)
+
+
+class Follower:
+    """Keeps the rows of one cluster true."""
+
+    def __init__(self, name: str, cluster: Cluster, clock: Clock) -> None:
+        """Follow ``cluster``, called ``name``; nothing is asked yet."""
+        self.name, self.cluster, self.clock = name, cluster, clock
+        self.lists = 0
+        self._strays: set[str] = set()
+        self._failures = 0
+        self._locked_on: object = None
+
+    def run(self, stop: Event) -> None:
+        """Follow until ``stop`` is set. Of several processes one follows and the others stand by."""
+        while not stop.is_set():
+            try:
+                if self._is_mine():
+                    self.turn(stop)
+                    self._failures = 0
+                else:
+                    stop.wait(LOOK_SECONDS)
+            except Gone:
+                stop.wait(LEAST_BETWEEN_LISTS)
+            except ClusterError as error:
+                self._note_unreachable(error)
+                stop.wait(self._pause())
+            except DatabaseError as error:
+                log.warning("database: %s", error)
+                stop.wait(self._pause())
+            except Exception:  # a fault in one pass must not end the following of a cluster
+                log.exception("following cluster %s failed", self.name)
+                stop.wait(self._pause())
+        connection.close()
+
+    def turn(self, stop: Event) -> None:
+        """List once, then follow changes until it is time for another list."""
+        view = self.list()
+        end = time.monotonic() + settings.TIDEGATE_RELIST_SECONDS
+        begun = looked = heard = time.monotonic()
+        feed = Feed(self.cluster, view)
+        try:
+            while not stop.is_set() and (now := time.monotonic()) < end:
+                changes = feed.gather(wait=min(LOOK_SECONDS, end - now))
+                if changes is None:
+                    feed = Feed(self.cluster, view)
+                elif changes:
+                    self.take(view, changes)
+                if now - heard > HEARD_SECONDS:
+                    heard = now
+                    self._state().update(heard_at=self.clock())
+                if now - looked > LOOK_SECONDS:
+                    looked = now
+                    if now - begun > LEAST_BETWEEN_LISTS and awaits_list(self._id(), view):
+                        return
+        finally:
+            feed.leave()
+
+    def list(self) -> View:
+        """Bring every row in line with a full list."""
+        as_of = self.clock()
+        view = View(self.cluster.inventory(), as_of=as_of)
+        self.lists += 1
+        now = self.clock()
+        self._state().update(listed_at=now, heard_at=now, unreachable_since=None, error="")
+        findings = reconcile(self._id(), view, now=now)
+        view.settle()
+        self._act(findings)
+        self._stop_strays(findings)
+        return view
+
+    def take(self, view: View, changes: Sequence[Change]) -> None:
+        """Bring the rows in line that changes touch."""
+        for change in changes:
+            view.take(change)
+        findings = follow(self._id(), view, now=self.clock())
+        view.settle()
+        self._act(findings)
+
+    def _act(self, findings: Findings) -> None:
+        """Release gated pods to their nodes, and tell the loop and pages what moved."""
+        if findings.pins:
+            try:
+                self.cluster.pin(findings.pins)
+            except ClusterError as error:
+                log.warning("pinning on cluster %s: %s; the next list tries again", self.name, error)
+        if findings.freed or findings.nodes or findings.jobs:
+            hints.wake()
+        if findings.jobs:
+            hints.tell_clusters()
+            hints.tell_pages("jobs", "queue", *topics_of(findings.jobs))
+        if findings.nodes:
+            hints.tell_pages("nodes", "teams")
+
+    def _stop_strays(self, findings: Findings) -> None:
+        """Delete objects with our label that belong to no wave, once two lists have shown them."""
+        for ref in findings.strays:
+            if ref.wave in self._strays:
+                log.warning("cluster %s: deleting objects of wave %s, which is not known", self.name, ref.wave)
+                self.cluster.stop(ref)
+        self._strays = {ref.wave for ref in findings.strays}
+
+    def _note_unreachable(self, error: ClusterError) -> None:
+        log.warning("cluster %s: %s", self.name, error)
+        now = self.clock()
+        state = self._state()
+        state.filter(unreachable_since=None).update(unreachable_since=now)
+        state.update(error=str(error)[:1000])
+        hints.tell_pages("nodes")
+
+    def _pause(self) -> float:
+        self._failures += 1
+        return min(2.0 ** min(self._failures - 1, 5), LONGEST_PAUSE)
+
+    def _id(self) -> int:
+        row, _ = ClusterState.objects.get_or_create(name=self.name)
+        return row.id
+
+    def _state(self) -> QuerySet[ClusterState]:
+        return ClusterState.objects.filter(id=self._id())
+
+    def _is_mine(self) -> bool:
+        """Whether this process follows the cluster: the lock goes with its connection."""
+        close_old_connections()
+        if self._locked_on is not None and self._locked_on is connection.connection:
+            return True
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCKS, self._id()])
+            mine = bool(cursor.fetchone()[0])
+        self._locked_on = connection.connection if mine else None
+        return mine

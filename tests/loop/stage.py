@@ -1,0 +1,100 @@
+"""A stage for the loop: the laboratory's rows, an emulated cluster with its nodes, and hands to turn each wheel."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.utils import timezone
+
+from clusters.emulator import Emulator, NodeGroup
+from clusters.kube import connect
+from clusters.port import PodSeen, WaveSeen
+from queues import cycle, reconcile, release
+from queues.models import Job, Task
+from queues.states import ENDED, JobState
+from queues.view import View
+from tests.queues.lab import Lab
+
+GPU = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
+
+
+def machines() -> tuple[NodeGroup, ...]:
+    """Return the laboratory's nodes as an emulator starts with them."""
+    return (
+        NodeGroup(name="h{n}", count=4, labels={"gpu": "h100"}, allocatable=GPU),
+        NodeGroup(name="l{n}", count=2, labels={"gpu": "l40s"}, allocatable=GPU),
+    )
+
+
+class Stage:
+    """Turns the loop by hand against an emulator."""
+
+    def __init__(self, lab: Lab, emulator: Emulator, kubeconfig: Path) -> None:
+        self.lab, self.emulator = lab, emulator
+        self.cluster = connect("default", kubeconfig=emulator.kubeconfig(kubeconfig))
+        for flavor in (lab.h100, lab.l40s):
+            flavor.node_labels = {"gpu": flavor.name}
+            flavor.save()
+        self.fences = release.Fences()
+
+    def submit(self, **spec: Any) -> Job:
+        """Submit a job whose pods run as ``run_for``, ``exit_code``, ``forever`` … say."""
+        steer = ("run_for", "exit_code", "forever", "never_start", "waiting_reason")
+        notes = {f"tidegate.test/{key.replace('_', '-')}": str(spec.pop(key)) for key in steer if key in spec}
+        return self.lab.submit(now=timezone.now(), annotations=notes or None, **spec)
+
+    def turn(self) -> None:
+        """Turn once: list, decide, tell the cluster, list again."""
+        self.look()
+        cycle.run_cycle(timezone.now)
+        self.release()
+        self.look()
+
+    def release(self) -> int:
+        """Tell the cluster what is due."""
+        return release.release_due(timezone.now, clusters={"default": self.cluster}, fences=self.fences)
+
+    def look(self) -> reconcile.Findings:
+        """List the cluster and bring rows in line, as the watcher would."""
+        as_of = timezone.now()
+        view = View(self.cluster.inventory(), as_of=as_of)
+        findings = reconcile.reconcile(self.lab.cluster.id, view, now=timezone.now())
+        self.cluster.pin(findings.pins)
+        return findings
+
+    def until(self, condition: Callable[[], bool], *, seconds: float = 15) -> None:
+        """Turn until the condition holds."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"not within {seconds} s: {[(j.name, j.state, j.reason_text) for j in Job.objects.all()]}"
+            self.turn()
+
+    def until_ended(self, job: Job, *, seconds: float = 15) -> JobState:
+        """Turn until the job has ended; return how."""
+        self.until(lambda: state(job) in ENDED, seconds=seconds)
+        return state(job)
+
+    def objects(self) -> tuple[WaveSeen, ...]:
+        """Return our Kubernetes Jobs that are there."""
+        return self.cluster.inventory().waves
+
+    def pods(self) -> tuple[PodSeen, ...]:
+        """Return our pods that are there."""
+        return tuple(pod for pod in self.cluster.inventory().pods if pod.wave)
+
+
+def state(job: Job) -> JobState:
+    """Return where a job stands now."""
+    job.refresh_from_db()
+    return JobState(job.state)
+
+
+def units_in_use() -> int:
+    """Return the units that tasks hold now."""
+    return sum(task.units for task in Task.objects.filter(state__in=["pending", "running", "leaving"]))
+
+
+def events(job: Job) -> list[str]:
+    """Return the types of a job's events in order."""
+    return list(job.events.order_by("id").values_list("type", flat=True))
