@@ -1,5 +1,6 @@
 """The verbs of the cluster port, each as few requests to the Kubernetes API as it takes."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil
@@ -53,6 +54,8 @@ class Stream(watching.Stream, Protocol):
 
 class Api(Protocol):
     """HTTP to one API server; both calls raise Failure for an answer that is no success, Unreachable for none."""
+
+    requests: Counter[str]
 
     def ask(
         self, verb: str, path: str, *, query: Query | None = None, body: Json | None = None, media: str = _JSON

@@ -26,6 +26,7 @@ _USUAL_PLACE = Path("/usr/local/go/bin/go")
 _INSTALL = (
     "install Go 1.26 or newer from the Go project's downloads, or a golang package of your system that is new enough"
 )
+_BUILD = ("build", "-v", "-trimpath", "-buildvcs=false")
 _VERSION = "k8s.io/component-base/version"
 
 
@@ -50,8 +51,9 @@ def is_current() -> bool:
 
 def _fingerprint() -> str:
     digest = hashlib.sha256()
-    for source in (*sorted(SOURCES.glob("*.go")), SOURCES / "go.mod", SOURCES / "go.sum", Path(__file__)):
+    for source in (*sorted(SOURCES.glob("*.go")), SOURCES / "go.mod", SOURCES / "go.sum"):
         digest.update(source.read_bytes())
+    digest.update(" ".join(_BUILD).encode())
     return digest.hexdigest()
 
 
@@ -86,18 +88,7 @@ def _compile(go: str) -> None:
     _say("building the Kubernetes control plane for tests, once; about 6 minutes on 2 cores")
     kubernetes = _module_version(go)
     unfinished = TOOLS / f"controlplane.{os.getpid()}"
-    command = [
-        go,
-        "build",
-        "-v",
-        "-trimpath",
-        "-buildvcs=false",
-        "-ldflags",
-        _flags(kubernetes),
-        "-o",
-        str(unfinished),
-        ".",
-    ]
+    command = [go, *_BUILD, "-ldflags", _flags(kubernetes), "-o", str(unfinished), "."]
     try:
         _watch(command, begun)
         unfinished.replace(BINARY)
@@ -110,7 +101,7 @@ def _watch(command: list[str], begun: float) -> None:
     """Run a build and tell how far it is, now and then, also while it links in silence."""
     last: deque[str] = deque(maxlen=15)
     compiled = Counter[str]()
-    with subprocess.Popen(  # noqa: S603 - our own command line
+    with subprocess.Popen(
         command, cwd=SOURCES, env=_environment(), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
     ) as process:
         reader = Thread(target=_read, args=(process.stderr or (), last, compiled))
@@ -150,7 +141,7 @@ def _flags(kubernetes: str) -> str:
 
 
 def _output(go: str, *arguments: str, **environment: str) -> str:
-    done = subprocess.run(  # noqa: S603 - our own command line
+    done = subprocess.run(
         [go, *arguments],
         cwd=SOURCES,
         env={**_environment(), **environment},

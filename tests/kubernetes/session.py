@@ -1,4 +1,4 @@
-"""One real cluster for the whole test session: the one that TIDEGATE_KUBECONFIG names, else a control plane of our own."""
+"""One real cluster for the whole test session: what TIDEGATE_KUBECONFIG names, else a control plane of our own."""
 
 import os
 import tempfile

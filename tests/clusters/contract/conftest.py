@@ -1,7 +1,6 @@
 """The clusters under contract and a piece of ground on each for every test."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.kubernetes.session import real_cluster
 
 @pytest.fixture(scope="session")
 def emulator_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder: Path = tmp_path_factory.mktemp("emulator")
+    folder = tmp_path_factory.mktemp("emulator")
     with Emulator(token="emulator-token") as emulator:  # noqa: S106 - for this test run alone
         kubeconfig = emulator.kubeconfig(folder / "kubeconfig")
         cluster = connect("emulator", kubeconfig=kubeconfig)

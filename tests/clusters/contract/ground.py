@@ -4,16 +4,58 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from clusters.kube import KubeCluster
-from clusters.port import GroupSpec, Launch, NodeSeen, Pin, Placement, PodSeen, TaskSpec, WaveRef, WaveSeen
-from clusters.verbs import Failure
+from clusters.port import (
+    GroupSpec,
+    Launch,
+    NodeSeen,
+    Pin,
+    Placement,
+    PodPhase,
+    PodSeen,
+    TaskSpec,
+    Toleration,
+    WaveRef,
+    WaveSeen,
+)
+from clusters.verbs import Failure, Query
 from tests.clusters.waiting import until
+
+T = TypeVar("T")
 
 GPU = "nvidia.com/gpu"
 GIB = 2**30
 OWN_LABEL = "tidegate.test/ground"
+
+
+class Request(TypedDict, total=False):
+    query: Query
+    body: dict[str, Any]
+    media: str
+
+
+class GroupFields(TypedDict, total=False):
+    units: int
+    image: str
+    env: tuple[tuple[str, str], ...]
+    node_labels: tuple[tuple[str, str], ...]
+    tolerations: tuple[Toleration, ...]
+
+
+class LaunchFields(TypedDict, total=False):
+    number: int
+    job_name: str
+    team: str
+    queue: str
+    namespace: str
+    gang: bool
+    priority_class: str
+    priority_value: int
+    placement: Placement
+    grace_seconds: int
+    fence_seconds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +98,16 @@ class Ground:
             self.send("delete", f"/api/v1/nodes/{node}")
         self.send("delete", f"/api/v1/namespaces/{self.namespace}")
 
-    def send(self, verb: str, path: str, **more: Any) -> dict[str, Any]:
+    def send(self, verb: str, path: str, **request: Unpack[Request]) -> dict[str, Any]:
         """Make one request behind the port's back."""
-        return self.cluster.api.ask(verb, path, **more)
+        return self.cluster.api.ask(verb, path, **request)
 
     def exists(self, path: str) -> bool:
         try:
             self.send("get", path)
         except Failure as failure:
-            assert failure.status == 404
+            if failure.status != 404:
+                raise
             return False
         return True
 
@@ -113,7 +156,9 @@ class Ground:
     def job(self, name: str) -> dict[str, Any]:
         return self.send("get", f"/apis/batch/v1/namespaces/{self.namespace}/jobs/{name}")
 
-    def group(self, *nodes: str, first: int = 0, steer: Mapping[str, str] | None = None, **more: Any) -> GroupSpec:
+    def group(
+        self, *nodes: str, first: int = 0, steer: Mapping[str, str] | None = None, **more: Unpack[GroupFields]
+    ) -> GroupSpec:
         """Describe equal tasks of one GPU, one for each node named; ``first`` is the job-level index of the first."""
         annotations = tuple((f"tidegate.test/{key}", value) for key, value in (steer or {}).items())
         plain = GroupSpec(
@@ -128,7 +173,7 @@ class Ground:
         )
         return replace(plain, **more)
 
-    def launch(self, *groups: GroupSpec, **more: Any) -> Launch:
+    def launch(self, *groups: GroupSpec, **more: Unpack[LaunchFields]) -> Launch:
         """Describe a wave of a gang; nothing is created."""
         numbered = tuple(replace(group, group=number) for number, group in enumerate(groups))
         plain = Launch(
@@ -148,12 +193,27 @@ class Ground:
         return replace(plain, **more)
 
     def start(self, launch: Launch) -> Launch:
-        """Launch, wait for gated pods and pin them to their witness nodes."""
+        """Launch, pin gated pods to their witness nodes, and wait until every task has one."""
         self.cluster.launch(launch)
-        size = sum(len(group.tasks) for group in launch.groups)
-        until(lambda: len(self.pods(launch)) == size)
-        self.cluster.pin(self.pins(launch))
+        self.cluster.pin(self.gated(launch))
+        self.placed(launch)
         return launch
+
+    def gated(self, launch: Launch) -> list[Pin]:
+        """Wait until every task waits for its pin, and return the pins."""
+        return until(lambda: _all(launch, self.pins(launch)))
+
+    def placed(self, launch: Launch) -> list[PodSeen]:
+        """Wait until every task has a node."""
+        return until(lambda: _all(launch, [pod for pod in self.pods(launch) if pod.node]))
+
+    def running(self, launch: Launch) -> list[PodSeen]:
+        """Wait until every task runs."""
+        return until(lambda: _all(launch, [pod for pod in self.pods(launch) if pod.phase is PodPhase.RUNNING]))
+
+    def ended(self, launch: Launch) -> WaveSeen:
+        """Wait until a wave is complete or failed."""
+        return until(lambda: next((wave for wave in self.waves(launch) if wave.complete or wave.failed), None))
 
     def pins(self, launch: Launch) -> list[Pin]:
         return [
@@ -163,6 +223,11 @@ class Ground:
             for task in launch.groups[pod.group].tasks
             if task.index == pod.index
         ]
+
+
+def _all(launch: Launch, found: list[T]) -> list[T] | None:
+    """Return what was found if it is one for each task."""
+    return found if len(found) == sum(len(group.tasks) for group in launch.groups) else None
 
 
 def ref(launch: Launch) -> WaveRef:

@@ -13,7 +13,7 @@ def test_a_failed_task_shows_its_exit_code_and_ends_its_gang(ground: Ground) -> 
 
     ground.cluster.launch(launch)
 
-    wave = until(lambda: next((wave for wave in ground.waves(launch) if wave.failed), None))
+    wave = ground.ended(launch)
     assert (wave.group, wave.complete) == (1, False)
     assert wave.message.startswith("BackoffLimitExceeded")
     pod = next(pod for pod in ground.pods(launch) if pod.group == 1)
@@ -25,11 +25,11 @@ def test_of_a_gangs_equal_tasks_one_failure_ends_all(ground: Ground) -> None:
     steer = {"run-for": "100ms", "exit-code": "1"}
     launch = ground.launch(ground.group(first, second, steer=steer))
     ground.cluster.launch(launch)
-    pins = until(lambda: ground.pins(launch)[1:] and ground.pins(launch))
+    pins = ground.gated(launch)
 
     ground.cluster.pin(pins[:1])
 
-    until(lambda: [wave for wave in ground.waves(launch) if wave.failed])
+    assert ground.ended(launch).failed
     until(lambda: not [pod for pod in ground.pods(launch) if pod.gated])
 
 
@@ -37,14 +37,14 @@ def test_of_independent_tasks_one_failure_ends_only_itself(ground: Ground) -> No
     first, second = ground.node(), ground.node()
     launch = ground.launch(ground.group(first, second, steer={"run-for": "100ms", "exit-code": "3"}), gang=False)
     ground.cluster.launch(launch)
-    pins = until(lambda: ground.pins(launch)[1:] and ground.pins(launch))
+    pins = ground.gated(launch)
     ground.cluster.pin(pins[:1])
     until(lambda: [pod for pod in ground.pods(launch) if pod.exit_code == 3])
 
     ground.cluster.pin(pins[1:])
 
     until(lambda: len([pod for pod in ground.pods(launch) if pod.exit_code == 3]) == 2)
-    until(lambda: [wave for wave in ground.waves(launch) if wave.failed])
+    assert ground.ended(launch).failed
 
 
 def test_a_task_that_fits_nowhere_says_what_the_scheduler_says(ground: Ground) -> None:
@@ -74,7 +74,7 @@ def test_the_fence_of_a_time_limit_ends_a_wave(ground: Ground) -> None:
 
     ground.cluster.launch(launch)
 
-    wave = until(lambda: next((wave for wave in ground.waves(launch) if wave.failed), None))
+    wave = ground.ended(launch)
     assert wave.message.startswith("DeadlineExceeded")
 
 
@@ -83,7 +83,7 @@ def test_a_taint_that_evicts_is_named_on_the_pod(ground: Ground) -> None:
     steer = {"forever": "1", "ignore-term": "1"}
     launch = ground.launch(ground.group(node, steer=steer), grace_seconds=5)
     ground.cluster.launch(launch)
-    until(lambda: [pod for pod in ground.pods(launch) if pod.phase is PodPhase.RUNNING])
+    ground.running(launch)
 
     ground.send(
         "patch",

@@ -4,7 +4,7 @@ import pytest
 
 from clusters import names
 from clusters.port import NameTaken, Placement, PodPhase, QuotaRefused, Refused, Toleration, Unreachable
-from tests.clusters.contract.ground import GIB, GPU, Ground, ref
+from tests.clusters.contract.ground import GIB, GPU, Ground, GroupFields, ref
 from tests.clusters.waiting import until
 
 FOREVER = {"forever": "1"}
@@ -17,7 +17,7 @@ def test_tasks_of_one_node_run_there_without_a_gate_and_end(ground: Ground) -> N
 
     ground.cluster.launch(launch)
 
-    wave = until(lambda: next((wave for wave in ground.waves(launch) if wave.complete), None))
+    wave = ground.ended(launch)
     assert (wave.failed, wave.leaving, wave.group, wave.wave) == (False, False, 0, launch.wave)
     pods = ground.pods(launch)
     assert [(pod.index, pod.node, pod.phase, pod.exit_code) for pod in pods] == [
@@ -37,12 +37,10 @@ def test_tasks_of_several_nodes_wait_for_their_pins_and_go_each_to_its_node(grou
 
     ground.cluster.launch(launch)
 
-    waiting = until(lambda: len(ground.pods(launch)) == 2 and ground.pods(launch))
-    assert all(pod.gated and pod.node is None for pod in waiting)
-    ground.cluster.pin(ground.pins(launch))
-    running = until(
-        lambda: [pod for pod in ground.pods(launch) if pod.phase is PodPhase.RUNNING][1:] and ground.pods(launch)
-    )
+    pins = ground.gated(launch)
+    assert [pod.node for pod in ground.pods(launch)] == [None, None]
+    ground.cluster.pin(pins)
+    running = ground.running(launch)
     assert [(pod.index, pod.node, pod.gated) for pod in running] == [(0, second, False), (1, first, False)]
 
 
@@ -56,8 +54,7 @@ def test_a_preferred_node_that_is_full_is_left(ground: Ground) -> None:
 
     ground.cluster.launch(launch)
 
-    pod = until(lambda: next((pod for pod in ground.pods(launch) if pod.node), None))
-    assert pod.node != full
+    assert ground.placed(launch)[0].node != full
 
 
 def test_tasks_that_go_where_they_like_have_no_gate(ground: Ground) -> None:
@@ -67,7 +64,7 @@ def test_tasks_that_go_where_they_like_have_no_gate(ground: Ground) -> None:
 
     ground.cluster.launch(launch)
 
-    pods = until(lambda: [pod for pod in ground.pods(launch) if pod.node][1:] and ground.pods(launch))
+    pods = ground.placed(launch)
     assert {pod.node for pod in pods} <= {first, second}
 
 
@@ -75,7 +72,7 @@ def test_a_later_wave_tells_each_task_its_index_in_the_job(ground: Ground) -> No
     node = ground.node()
     launch = ground.start(ground.launch(ground.group(node, node, first=7, steer=FOREVER), gang=False, number=3))
 
-    pods = until(lambda: [pod for pod in ground.pods(launch) if pod.node][1:] and ground.pods(launch))
+    pods = ground.placed(launch)
 
     texts = [ground.send("get", f"/api/v1/namespaces/{ground.namespace}/pods/{pod.name}") for pod in pods]
     assert [text["metadata"]["annotations"][names.ANNOTATION_TASK] for text in texts] == ["7", "8"]
@@ -88,7 +85,7 @@ def test_a_toleration_lets_a_task_onto_a_tainted_node(ground: Ground) -> None:
 
     ground.cluster.launch(launch)
 
-    until(lambda: [pod for pod in ground.pods(launch) if pod.node == node])
+    assert ground.placed(launch)[0].node == node
 
 
 def test_launching_twice_makes_one_object(ground: Ground) -> None:
@@ -174,7 +171,7 @@ def test_pods_that_the_fence_refuses_say_so_on_their_wave(ground: Ground) -> Non
     [{"image": ""}, {"env": (("NO\0GOOD", "x"),)}, {"node_labels": (("not a label!", "x"),)}],
     ids=["no image", "a bad variable", "a bad label"],
 )
-def test_what_kubernetes_finds_invalid_is_refused_with_its_words(ground: Ground, fault: dict[str, object]) -> None:
+def test_what_kubernetes_finds_invalid_is_refused_with_its_words(ground: Ground, fault: GroupFields) -> None:
     node = ground.node()
 
     with pytest.raises(Refused, match=r"image|env|not a label"):
@@ -204,7 +201,7 @@ def test_names_of_any_length_and_script_are_launched(ground: Ground) -> None:
 
     ground.cluster.launch(launch)
 
-    until(lambda: [wave for wave in ground.waves(launch) if wave.complete])
+    assert ground.ended(launch).complete
     job = ground.job(names.object_name(launch.job, 123_456, 0))
     assert job["metadata"]["annotations"][names.ANNOTATION_JOB_NAME] == odd
 

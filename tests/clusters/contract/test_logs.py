@@ -22,12 +22,15 @@ def test_only_the_last_lines_are_read_where_asked(ground: Ground) -> None:
     assert last == whole[-1:]
 
 
-def test_a_followed_log_ends_with_its_pod(ground: Ground) -> None:
+def test_a_followed_log_gives_what_is_there_and_can_be_left(ground: Ground) -> None:
     pod = _ended_pod(ground)
+    whole = b"".join(ground.cluster.logs(ground.namespace, pod.name))
+    followed = ground.cluster.logs(ground.namespace, pod.name, follow=True)
 
-    followed = b"".join(ground.cluster.logs(ground.namespace, pod.name, follow=True))
+    first = next(followed)
 
-    assert followed == b"".join(ground.cluster.logs(ground.namespace, pod.name))
+    assert whole.startswith(first)
+    followed.close()  # type: ignore[attr-defined]
 
 
 def test_lines_carry_their_time_where_asked(ground: Ground) -> None:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from clusters import names
-from clusters.port import Pin, Placement, PodPhase
+from clusters.port import Pin, Placement
 from tests.clusters.contract.ground import Ground
 from tests.clusters.waiting import until
 
@@ -16,9 +16,9 @@ def test_a_pod_that_is_free_already_keeps_its_node(ground: Ground) -> None:
     first, second = ground.node(), ground.node()
     launch = ground.launch(ground.group(first, second, steer=FOREVER))
     ground.cluster.launch(launch)
-    pins = until(lambda: ground.pins(launch)[1:] and ground.pins(launch))
+    pins = ground.gated(launch)
     ground.cluster.pin(pins)
-    until(lambda: [pod for pod in ground.pods(launch) if pod.node][1:])
+    ground.placed(launch)
 
     ground.cluster.pin(pins)
     ground.cluster.pin([replace(pin, node=first) for pin in pins])
@@ -31,11 +31,11 @@ def test_a_preferring_pin_leaves_a_node_that_is_full(ground: Ground) -> None:
     own = (("tidegate.test/ground", ground.key),)
     launch = ground.launch(ground.group(free, full, steer=FOREVER, node_labels=own), placement=Placement.PREFER)
     ground.cluster.launch(launch)
-    pins = until(lambda: ground.pins(launch)[1:] and ground.pins(launch))
+    pins = ground.gated(launch)
 
     ground.cluster.pin([replace(pin, placement=Placement.PREFER) for pin in pins])
 
-    until(lambda: [pod for pod in ground.pods(launch) if pod.phase is PodPhase.RUNNING][1:])
+    ground.running(launch)
     assert [pod.node for pod in ground.pods(launch)] == [free, free]
 
 
@@ -45,11 +45,11 @@ def test_a_free_pin_tells_only_the_index(ground: Ground) -> None:
     tasks = ground.group(node, node, first=5, steer=FOREVER, node_labels=own)
     launch = ground.launch(tasks, gang=False, placement=Placement.FREE)
     ground.cluster.launch(launch)
-    pins = until(lambda: ground.pins(launch)[1:] and ground.pins(launch))
+    pins = ground.gated(launch)
 
     ground.cluster.pin([replace(pin, placement=Placement.FREE) for pin in pins])
 
-    pods = until(lambda: [pod for pod in ground.pods(launch) if pod.node][1:] and ground.pods(launch))
+    pods = ground.placed(launch)
     whole = ground.send("get", f"/api/v1/namespaces/{ground.namespace}/pods/{pods[1].name}")
     assert whole["metadata"]["annotations"][names.ANNOTATION_TASK] == "6"
     assert "affinity" not in whole["spec"]

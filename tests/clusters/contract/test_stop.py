@@ -37,7 +37,7 @@ def test_a_pod_in_its_grace_is_leaving_and_still_counts(ground: Ground) -> None:
     node = ground.node()
     launch = ground.launch(ground.group(node, steer=STUBBORN), grace_seconds=60)
     ground.cluster.launch(launch)
-    until(lambda: [pod for pod in ground.pods(launch) if pod.phase is PodPhase.RUNNING])
+    ground.running(launch)
 
     ground.cluster.stop(ref(launch))
 
@@ -49,7 +49,7 @@ def test_a_shorter_grace_replaces_a_longer_one(ground: Ground) -> None:
     node = ground.node()
     launch = ground.launch(ground.group(node, steer=STUBBORN), grace_seconds=600)
     ground.cluster.launch(launch)
-    until(lambda: [pod for pod in ground.pods(launch) if pod.phase is PodPhase.RUNNING])
+    ground.running(launch)
     ground.cluster.stop(ref(launch))
     until(lambda: [pod for pod in ground.pods(launch) if pod.leaving])
 

@@ -66,8 +66,7 @@ def test_a_namespace_on_its_way_out_can_be_tried_again(ground: Ground) -> None:
         ground.cluster.ensure_team(name, team="Night shift", ceiling={GPU: 1})
 
     assert caught.value.leaving
-    patch = {"metadata": {"finalizers": []}}
-    ground.send("patch", f"{maps}/keeper", body=patch, media="application/merge-patch+json")
+    ground.send("patch", f"{maps}/keeper", body={"metadata": {"finalizers": []}}, media="application/merge-patch+json")
 
 
 def _fence(ground: Ground) -> str:

@@ -1,11 +1,13 @@
 import threading
 import time
+from collections.abc import Mapping
 
 import pytest
 
 from clusters.port import Change, Gone, Launch, NodeSeen, PodPhase, PodSeen, WaveSeen
 from tests.clusters.contract.ground import Ground, ref
-from tests.clusters.waiting import until
+
+_MERGE = "application/merge-patch+json"
 
 
 def test_a_watch_tells_a_wave_from_its_launch_to_its_end(ground: Ground) -> None:
@@ -44,7 +46,7 @@ def test_deletions_are_told(ground: Ground) -> None:
     node = ground.node()
     launch = ground.launch(ground.group(node, steer={"forever": "1"}))
     ground.cluster.launch(launch)
-    until(lambda: [pod for pod in ground.pods(launch) if pod.phase is PodPhase.RUNNING])
+    ground.running(launch)
     position = ground.cluster.inventory().position
 
     ground.cluster.stop(ref(launch))
@@ -120,13 +122,10 @@ def test_a_watch_from_nowhere_asks_for_a_list(ground: Ground) -> None:
         list(ground.cluster.watch({}, seconds=1))
 
 
-_MERGE = "application/merge-patch+json"
-
-
-def _until_complete(ground: Ground, launch: Launch, position: object) -> list[Change]:
+def _until_complete(ground: Ground, launch: Launch, position: Mapping[str, str]) -> list[Change]:
     """Collect a wave's changes up to its end."""
     changes: list[Change] = []
-    for change in ground.cluster.watch(position, seconds=20):  # type: ignore[arg-type]
+    for change in ground.cluster.watch(position, seconds=20):
         if getattr(change.seen, "wave", None) == launch.wave:
             changes.append(change)
         if isinstance(change.seen, WaveSeen) and change.seen.complete and change.seen.wave == launch.wave:
