@@ -20,7 +20,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.db import connections
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 from redis.exceptions import RedisError
 
 from queues.hints import CHANNEL, SECONDS
@@ -137,7 +137,7 @@ def hub() -> Hub:
     return hubs.setdefault(asyncio.get_running_loop(), Hub())
 
 
-@require_GET
+@require_safe
 async def live(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """Stream hints on ``topics`` to a signed-in person."""
     wanted = [topic for topic in request.GET.get("topics", "").split(" ") if topic][:TOPICS_PER_STREAM]

@@ -3,6 +3,13 @@
   "use strict";
   const root = document.documentElement;
 
+  if (!root.dataset.theme && window.matchMedia("(prefers-color-scheme: dark)").matches) {
+    document.querySelectorAll("[data-theme-form] button").forEach(function (button) {
+      button.value = "light";
+      button.querySelector("span").textContent = "Light";
+    });
+  }
+
   document.addEventListener("submit", function (event) {
     const form = event.target;
     if (form.matches("[data-theme-form]")) {
@@ -42,6 +49,24 @@
     });
   });
 
+  /* The card beside a cell of the map, for the mouse and the keyboard alike. */
+  let card = null;
+  function explain(event) {
+    const cell = event.target.closest("[data-cells] td"), tip = cell && cell.querySelector(".tip");
+    if (card) { card.remove(); card = null; }
+    if (!tip) { return; }
+    card = document.createElement("div");
+    card.className = "cell-card";
+    card.setAttribute("aria-hidden", "true");
+    card.append(...tip.cloneNode(true).childNodes);
+    document.body.append(card);
+    const at = cell.getBoundingClientRect(), width = card.offsetWidth, height = card.offsetHeight;
+    card.style.left = Math.max(8, Math.min(at.left, window.innerWidth - width - 8)) + "px";
+    card.style.top = (at.bottom + height + 12 > window.innerHeight ? at.top - height - 7 : at.bottom + 7) + "px";
+  }
+  ["mouseover", "focusin"].forEach(function (name) { document.addEventListener(name, explain); });
+  document.addEventListener("scroll", function () { if (card) { card.remove(); card = null; } }, true);
+
   function count() {
     document.querySelectorAll("[data-count-of]").forEach(function (bar) {
       const n = document.querySelectorAll('input[name="' + bar.dataset.countOf + '"]:checked').length;
@@ -60,9 +85,11 @@
     if (event.key === "Escape") {
       document.querySelectorAll("details.drop[open]").forEach(function (drop) { drop.open = false; drop.querySelector("summary").focus(); });
     }
-    const cell = event.target.closest("[data-cells] [tabindex]"), step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1, Home: 0, End: 0 }[event.key];
+    const cell = event.target.closest("[data-cells] td[tabindex]");
+    if (cell && event.key === "Enter" && cell.querySelector("a")) { cell.querySelector("a").click(); return; }
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1, Home: 0, End: 0 }[event.key];
     if (!cell || step === undefined) { return; }
-    const rows = Array.from(cell.closest("[data-cells]").querySelectorAll("tr")).map(function (row) { return Array.from(row.querySelectorAll("[tabindex]")); }).filter(function (row) { return row.length; });
+    const rows = Array.from(cell.closest("[data-cells]").querySelectorAll("tr")).map(function (row) { return Array.from(row.querySelectorAll("td[tabindex]")); }).filter(function (row) { return row.length; });
     const y = rows.findIndex(function (row) { return row.includes(cell); }), x = rows[y].indexOf(cell);
     let next = rows[y][x + step];
     if (event.key === "Home") { next = rows[y][0]; }

@@ -1,0 +1,1 @@
+"""The portal's pages: each view reads rows, hands them to a template, and posts through services."""

@@ -1,0 +1,107 @@
+"""One job: why it stands where it stands, what it did, and what can be done about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import yaml
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from queues import queries, services
+from queues.states import JobState
+from queues.views.phases import tracks
+from tenants.pages import Part, change, page, palette, signed_in
+from tenants.permissions import actor_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from django.http import HttpRequest
+
+    from queues.models import Job
+    from tenants.permissions import Actor
+
+TABS = ("tasks", "events", "spec")
+WAITING = frozenset({JobState.QUEUED, JobState.HELD})
+DONE = {
+    "cancel": "Cancelled. Where pods still run, they are being stopped.",
+    "hold": "Held. It starts only after a release.",
+    "release": "Released. It waits again.",
+}
+
+
+@require_safe
+@signed_in
+def job(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Show one job; the tab is in the URL."""
+    by, now = actor_of(request), timezone.now()
+    detail = queries.job(by, uid, now=now)
+    history = queries.attempts(by, uid)
+    tab = request.GET.get("tab", "")
+    tab = tab if tab in TABS else TABS[0]
+    moving = (f"job:{uid}",)
+    parts = {
+        "now": Part(
+            template="_partials/job_now.html",
+            rows=lambda: {
+                "why": queries.explain(by, uid, now=now) if detail.row.state == JobState.QUEUED else None,
+                "tracks": tracks(detail, history, now),
+            },
+            topics=(*moving, *(("queue",) if detail.row.state in WAITING else ())),
+        ),
+        tab: Part(template=f"_partials/job_{tab}.html", rows=lambda: tab_rows(by, uid, tab), topics=moving),
+    }
+    context = {
+        "now": now,
+        "job": detail,
+        "row": detail.row,
+        "attempts": history,
+        "tab": tab,
+        "tab_title": tab,
+        "palette": palette(by),
+        "curl": f'curl -H "Authorization: Bearer $TIDEGATE_TOKEN" {request.build_absolute_uri(f"/api/v1/jobs/{uid}")}',
+    }
+    return page(request, "portal/job.html", context, parts)
+
+
+def tab_rows(by: Actor, uid: UUID, tab: str) -> dict[str, object]:
+    """Return what a tab shows beyond the job and its attempts."""
+    if tab == "events":
+        return {"events": queries.events(by, uid, newest_first=True)}
+    if tab == "spec":
+        detail = queries.job(by, uid, now=timezone.now(), position=False)
+        manifest = yaml.safe_dump_all(queries.manifest(by, uid), sort_keys=False, allow_unicode=True)
+        return {"spec": yaml.safe_dump(detail.spec, sort_keys=False, allow_unicode=True), "manifest": manifest}
+    return {}
+
+
+@require_POST
+@signed_in
+def act(request: HttpRequest, uid: UUID, verb: str) -> HttpResponse:
+    """Cancel, hold or release a job."""
+    verbs: dict[str, Callable[..., Job]] = {
+        "cancel": services.cancel,
+        "hold": services.hold,
+        "release": services.release,
+    }
+    do = verbs[verb]
+    return change(
+        request, lambda by: do(uid=uid, by=by, now=timezone.now()), DONE[verb], back=reverse("job", args=[uid])
+    )
+
+
+@require_POST
+@signed_in
+def rerun(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Queue the same job again, as one's own."""
+    made: list[UUID] = []
+
+    def again(by: Actor) -> None:
+        made.append(services.rerun(uid=uid, by=by, now=timezone.now()).job.uid)
+
+    answer = change(request, again, "Queued again as a new job.", back=reverse("job", args=[uid]))
+    return HttpResponseRedirect(reverse("job", args=made)) if made else answer

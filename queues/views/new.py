@@ -1,0 +1,176 @@
+"""A new job: a form and a YAML text that say the same spec; what was typed survives every error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import yaml
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from queues import queries, services
+from queues.forms import JobForm, spec_of, values_of
+from queues.views.drawing import bar_groups
+from queues.yamllines import line_of, lines
+from tenants import queries as tenants
+from tenants.errors import DomainError, FieldError, Invalid, NotFound, Unreadable
+from tenants.pages import palette, signed_in
+from tenants.permissions import Actor, Permission, actor_of, visible_teams
+from tenants.rest.parsers import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from queues.queries.rows import QueueRow
+
+LONGEST = 100_000
+EXAMPLE = {
+    "name": "hello",
+    "shape": "independent",
+    "tasks": "1",
+    "gpus": "1",
+    "image": "registry.example/hello:1",
+    "command": "nvidia-smi",
+    "time_limit": "10m",
+}
+
+
+@require_http_methods(["GET", "POST"])
+@signed_in
+def new(request: HttpRequest) -> HttpResponse:
+    """Show the form, turn it into YAML and back, or submit."""
+    by = actor_of(request)
+    choices = offered(by)
+    if request.method == "GET":
+        return start(request, by, choices)
+    go, tab = request.POST.get("go", "submit"), request.POST.get("tab", "form")
+    if tab == "yaml":
+        return from_yaml(request, by, choices, go)
+    form = JobForm(request.POST, choices=choices)
+    form.is_valid()
+    spec = spec_of(typed(form))
+    if go == "yaml":
+        return shown(request, by, choices, text=dump(spec))
+    try:
+        return submitted(request, by, spec)
+    except (Invalid, NotFound) as error:
+        left = form.show(error.fields)
+        return shown(request, by, choices, form=form, errors=left or ([] if error.fields else [whole(error)]))
+    except DomainError as error:
+        return shown(request, by, choices, form=form, errors=[whole(error)])
+
+
+def start(request: HttpRequest, by: Actor, choices: Mapping[str, list[str]]) -> HttpResponse:
+    """Show an empty form, the example, or (``from``) another job's spec to edit."""
+    source = request.GET.get("from", "")
+    if not source:
+        line = next(iter(choices["lines"]), "")
+        initial = {"line": line} | (EXAMPLE if "example" in request.GET else {})
+        if request.GET.get("tab") == "yaml":
+            return shown(request, by, choices, text=dump(spec_of({**EXAMPLE, **initial, "borrow": True})))
+        return shown(request, by, choices, form=JobForm(choices=choices, initial=initial))
+    try:
+        uid = UUID(source)
+    except ValueError:
+        raise NotFound("There is no such job to copy.") from None
+    spec = dict(queries.job(by, uid, now=timezone.now(), position=False).spec)
+    spec["metadata"] = {key: value for key, value in spec["metadata"].items() if key != "external_id"}
+    values = values_of(spec)
+    if values is None:
+        return shown(request, by, choices, text=dump(spec))
+    return shown(request, by, choices, form=JobForm(choices=choices, initial=values))
+
+
+def from_yaml(request: HttpRequest, by: Actor, choices: Mapping[str, list[str]], go: str) -> HttpResponse:
+    """Read the YAML text; show it as a form where one can say it all, or submit it."""
+    text = request.POST.get("yaml", "")[:LONGEST]
+    try:
+        spec = read_yaml(text.encode(errors="surrogatepass"))
+        if go == "form":
+            values = values_of(spec)
+            if values is not None:
+                return shown(request, by, choices, form=JobForm(choices=choices, initial=values))
+            detail = "The form has no fields for all that this says; submit it from here."
+            return shown(request, by, choices, text=text, errors=[FieldError(pointer="", code="form", detail=detail)])
+        return submitted(request, by, spec)
+    except DomainError as error:
+        return shown(request, by, choices, text=text, errors=list(error.fields) or [whole(error)])
+
+
+def submitted(request: HttpRequest, by: Actor, spec: object) -> HttpResponse:
+    """Submit a spec and go to the job."""
+    done = services.submit(spec=spec, by=by, now=timezone.now())
+    messages.success(request, f"{done.job.name} is queued.")
+    for notice in done.warnings:
+        messages.warning(request, notice.detail)
+    return HttpResponseRedirect(reverse("job", args=[done.job.uid]))
+
+
+def shown(
+    request: HttpRequest,
+    by: Actor,
+    choices: Mapping[str, list[str]],
+    *,
+    form: JobForm | None = None,
+    text: str | None = None,
+    errors: list[FieldError] | None = None,
+) -> HttpResponse:
+    """Show one of the two tabs with what was typed and what is wrong with it."""
+    places = lines(text) if text is not None else {}
+    wrong = [(line_at(error, places), error) for error in errors or []]
+    bad = {line for line, _ in wrong}
+    count = (text or "").count("\n") + 1
+    bars = [row for row in queries.team_bars(by, now=timezone.now()) if not row.department and row.mine]
+    context: dict[str, Any] = {
+        "form": form,
+        "text": text,
+        "errors": wrong,
+        "numbers": [(number, number in bad) for number in range(1, count + 1)],
+        "rows": count + 3,
+        "choices": choices,
+        "groups": bar_groups(bars),
+        "palette": palette(by),
+        "source": request.GET.get("from", ""),
+    }
+    failed = bool(errors) or (form is not None and form.is_bound)
+    return render(request, "portal/new.html", context, status=422 if failed else 200)
+
+
+def line_at(error: FieldError, places: dict[str, int]) -> int:
+    """Return the line on which an error is shown: its field's, or the one that the reader of YAML names."""
+    words = error.detail.replace(",", " ").replace(")", " ").split()
+    if error.code == "bad_yaml" and "line" in words:
+        return int(words[words.index("line") + 1])
+    return line_of(error.pointer, places)
+
+
+def whole(error: DomainError) -> FieldError:
+    """Return an error that is about no field as one about the whole."""
+    code = error.code if isinstance(error, Unreadable) else "whole"
+    return FieldError(pointer="", code="bad_yaml" if code.startswith("bad_yaml") else code, detail=error.detail)
+
+
+def typed(form: JobForm) -> dict[str, Any]:
+    """Return what was typed, also where a choice is not offered: the reader of specs names what is allowed."""
+    return {name: form[name].data for name in form.fields}
+
+
+def dump(spec: Mapping[str, Any]) -> str:
+    """Return a spec as YAML, in the order in which people think of it."""
+    return yaml.safe_dump(dict(spec), sort_keys=False, allow_unicode=True, width=100)
+
+
+def offered(by: Actor) -> dict[str, list[str]]:
+    """Return the lines, GPU types and priority classes to choose from."""
+    teams = set(visible_teams(by, Permission.SUBMIT_JOB).filter(children=None).values_list("name", flat=True))
+    queues: list[QueueRow] = [row for row in queries.queues(by) if row.team in teams]
+    return {
+        "lines": [f"{row.team}/{row.name}" for row in queues],
+        "flavors": list(tenants.flavors(by=by).values_list("name", flat=True)),
+        "priorities": [row.name for row in queries.priority_classes()],
+    }

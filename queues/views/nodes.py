@@ -1,0 +1,75 @@
+"""Machines: which GPUs exist, which are sick or cordoned, and what is on each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from queues import queries
+from queues.views.drawing import Span, spans
+from tenants import queries as tenants
+from tenants.pages import Part, page, palette, signed_in
+from tenants.permissions import actor_of
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+    from queues.queries.rows import NodeRow
+
+STATES = ("ready", "cordoned", "tainted", "not ready")
+NOT_USABLE = "not usable"
+
+
+@require_safe
+@signed_in
+def nodes(request: HttpRequest) -> HttpResponse:
+    """Show the machines; filters are in the URL."""
+    by, now = actor_of(request), timezone.now()
+    flavor, state, text = (request.GET.get(key, "") for key in ("flavor", "state", "q"))
+
+    def rows() -> list[tuple[NodeRow, tuple[Span, ...]]]:
+        found = queries.nodes(by, flavor=flavor, state="" if state == NOT_USABLE else state, text=text)
+        return [(row, node_spans(row)) for row in found if state != NOT_USABLE or not row.usable]
+
+    parts = {
+        "fresh": Part(template="_partials/fresh.html", rows=lambda: {"freshness": queries.freshness()}, seconds=15),
+        "list": Part(template="_partials/nodes.html", rows=lambda: {"nodes": rows()}, topics=("jobs", "nodes")),
+    }
+    context = {
+        "now": now,
+        "flavor": flavor,
+        "state": state,
+        "text": text,
+        "flavors": list(tenants.flavors(by=by).values_list("name", flat=True)),
+        "states": (*STATES, NOT_USABLE),
+    }
+    return page(request, "portal/nodes.html", context, parts)
+
+
+@require_safe
+@signed_in
+def node(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
+    """Show one machine and the tasks on it."""
+    by, now = actor_of(request), timezone.now()
+    parts = {
+        "now": Part(
+            template="_partials/node_now.html",
+            rows=lambda: {"node": (found := queries.node(by, name, cluster=cluster)), "spans": node_spans(found.row)},
+            topics=("jobs", "nodes"),
+        )
+    }
+    return page(request, "portal/node.html", {"now": now, "name": name, "palette": palette(by)}, parts)
+
+
+def node_spans(row: NodeRow) -> tuple[Span, ...]:
+    """Return how the units of a machine are spent."""
+    rest = max(0, row.units - row.used - row.outside)
+    pieces = (
+        (row.used, "used", f"{row.used} in use"),
+        (row.outside, "outside", f"{row.outside} used outside Tidegate"),
+        (rest if row.usable else 0, "free", f"{rest} free"),
+        (0 if row.usable else rest, "gone", f"{rest} not usable"),
+    )
+    return spans(pieces, max(1, row.used + row.outside + rest))

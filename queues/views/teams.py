@@ -1,0 +1,155 @@
+"""Teams: what each is guaranteed, borrows and lends, who is in it, and the edits of leads and admins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.contrib import messages
+from django.http import HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from queues import queries
+from queues.views.drawing import bar_groups
+from tenants import queries as tenants
+from tenants import services
+from tenants.errors import DomainError, Stale
+from tenants.models import Role
+from tenants.pages import Part, change, page, palette, signed_in
+from tenants.permissions import Permission, actor_of, can, visible_teams
+from tenants.services import QuotaEdit
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+    from queues.queries.rows import TeamBar
+    from tenants.permissions import Actor
+
+
+@require_safe
+@signed_in
+def teams(request: HttpRequest) -> HttpResponse:
+    """Show the tree of teams that one may see, with their bars on each GPU type."""
+    by, now = actor_of(request), timezone.now()
+    parts = {
+        "tree": Part(template="_partials/teams.html", rows=lambda: tree(by), topics=("jobs", "teams")),
+    }
+    return page(request, "portal/teams.html", {"now": now, "may_create": can(by, Permission.EDIT_QUOTA)}, parts)
+
+
+def tree(by: Actor) -> dict[str, object]:
+    """Return the teams in the order of the tree, each with its lines."""
+    lines: dict[str, list[TeamBar]] = {}
+    for line in queries.team_bars(by, now=timezone.now()):
+        lines.setdefault(line.team, []).append(line)
+    rows = {row.name: row for row in tenants.team_rows(visible_teams(by).order_by("id"), by=by)}
+    order: list[tuple[int, str]] = []
+
+    def walk(name: str, depth: int) -> None:
+        order.append((depth, name))
+        for child in rows[name].children:
+            walk(child, depth + 1)
+
+    for name, row in rows.items():
+        if row.parent is None:
+            walk(name, 0)
+    bars = {
+        bar.row: bar for group in bar_groups([each for rows in lines.values() for each in rows]) for bar in group.bars
+    }
+    found = [(depth, rows[name], [bars[line] for line in lines.get(name, [])]) for depth, name in order]
+    return {"teams": found, "palette": palette(by)}
+
+
+@require_safe
+@signed_in
+def team(request: HttpRequest, name: str) -> HttpResponse:
+    """Show one team: quota, queues, members."""
+    by, now = actor_of(request), timezone.now()
+    found = tenants.team(name, by=by)
+    parts = {
+        "bars": Part(
+            template="_partials/bars.html",
+            rows=lambda: {"groups": bar_groups(queries.team_bars(by, now=now, team=name)), "palette": palette(by)},
+            topics=("jobs", f"team:{name}"),
+        )
+    }
+    context = {
+        "now": now,
+        "team": tenants.team_rows([found], by=by)[0],
+        "quotas": [tenants.quota(found, flavor) for flavor in tenants.flavors(by=by)],
+        "totals": {total.flavor: total for total in tenants.totals()},
+        "members": [(row.user.username, row.user.get_full_name(), row.role) for row in tenants.members(found)],
+        "queues": queries.queues(by, team=name),
+        "roles": Role.choices,
+        "may_quota": can(by, Permission.EDIT_QUOTA, team=found),
+        "may_members": can(by, Permission.EDIT_MEMBERS, team=found),
+        "palette": palette(by),
+    }
+    return page(request, "portal/team.html", context, parts)
+
+
+@require_POST
+@signed_in
+def quota(request: HttpRequest, name: str) -> HttpResponse:
+    """Set a team's quota on one GPU type; an edit of an older version says what is there now."""
+    flavor = request.POST.get("flavor", "")
+    back = f"{reverse('team', args=[name])}#quota-title"
+    try:
+        edit = QuotaEdit(
+            team=name,
+            flavor=flavor,
+            guaranteed=whole(request, "guaranteed") or 0,
+            borrow_limit=whole(request, "borrow_limit"),
+            lend_limit=whole(request, "lend_limit"),
+            version=whole(request, "version"),
+        )
+    except ValueError as error:
+        messages.error(request, f"Nothing was changed: {error}.")
+        return HttpResponseRedirect(back)
+    try:
+        done = services.set_quotas(
+            by=actor_of(request), now=timezone.now(), edits=[edit], comment=request.POST.get("comment", "")
+        )
+    except Stale as error:
+        messages.error(request, f"{error.detail} Look at the values below, then change them again.")
+    except DomainError as error:
+        messages.error(request, f"Nothing was changed: {error.detail}")
+    else:
+        messages.success(request, f"{flavor} of {name} is set.")
+        for notice in done.notices:
+            messages.warning(request, notice.detail)
+    return HttpResponseRedirect(back)
+
+
+def whole(request: HttpRequest, key: str) -> int | None:
+    """Return a whole number from a form, None for an empty field. Raises ValueError in words."""
+    words = request.POST.get(key, "").strip()
+    if not words:
+        return None
+    if not words.isascii() or not words.isdecimal() or len(words) > 9:  # noqa: PLR2004  fits a column
+        label = key.replace("_", " ")
+        raise ValueError(f"{label} is a whole number from 0 up, or empty for no limit; not {words[:40]!r}")
+    return int(words)
+
+
+@require_POST
+@signed_in
+def member(request: HttpRequest, name: str) -> HttpResponse:
+    """Give a person a role in a team, or take it away."""
+    user, role = request.POST.get("user", "").strip(), request.POST.get("role", "")
+    back = f"{reverse('team', args=[name])}#members-title"
+    now = timezone.now()
+    if role == "remove":
+        return change(
+            request,
+            lambda by: services.remove_member(by=by, now=now, team=name, user=user),
+            f"{user} is no longer in {name}.",
+            back=back,
+        )
+    return change(
+        request,
+        lambda by: services.set_member(by=by, now=now, team=name, user=user, role=role),
+        f"{user} is {role} of {name}.",
+        back=back,
+    )
