@@ -143,7 +143,7 @@ def visible_teams(
     if actor is None or not _scoped(actor, permission):
         return Team.objects.none()
     teams = Team.objects.all()
-    if permission not in EVERYWHERE[actor.user.global_role]:
+    if not actor.user.global_role or permission not in EVERYWHERE[actor.user.global_role]:
         roles = [role for role, allowed in IN_TEAM.items() if permission in allowed]
         member = "SELECT team_id FROM tenants_membership WHERE user_id = %s AND role = ANY(%s)"
         teams = teams.filter(id__in=_below(member, (actor.user.pk, roles)))
