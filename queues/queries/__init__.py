@@ -3,13 +3,15 @@
 A thing that is not visible is ``NotFound``, as if it did not exist.
 """
 
-from queues.queries.capacity import allocation, freshness, node, nodes, overview, team_bars
+from queues.queries.bars import team_bars
 from queues.queries.decisions import decision, decisions
 from queues.queries.filters import JobFilter
 from queues.queries.history import attempts, events, manifest
-from queues.queries.jobs import count_jobs, job, jobs, submit_choices
+from queues.queries.jobs import count_jobs, job, jobs
 from queues.queries.lines import priority_classes, queue, queues
+from queues.queries.nodes import allocation, node, nodes
 from queues.queries.order import explain, queue_order
+from queues.queries.overview import freshness, overview
 
 __all__ = [
     "JobFilter",
@@ -31,6 +33,5 @@ __all__ = [
     "queue",
     "queue_order",
     "queues",
-    "submit_choices",
     "team_bars",
 ]

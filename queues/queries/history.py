@@ -1,24 +1,134 @@
 """What happened to a job: events, attempts with their tasks, and its Kubernetes objects."""
 
+from collections import defaultdict
 from typing import Any
 from uuid import UUID
 
-from queues.queries.rows import AttemptRow, EventRow
+from django.db.models import Count, F, Sum, Window
+from django.db.models.functions import RowNumber
+
+from clusters import manifests
+from clusters.port import Launch
+from queues.launches import launch_of, launches_of
+from queues.models import Job, JobEvent, Node, Task, TaskGroup, Wave
+from queues.queries.jobs import flavor_names, visible_job
+from queues.queries.rows import AttemptRow, EventRow, TaskRow, WaveRow
+from tenants.models import Flavor
 from tenants.permissions import Actor
+
+# A job that has no wave yet is rendered as if it had been admitted to machines of these names.
+UNKNOWN_NODE = "chosen-when-admitted"
 
 
 def events(
     by: Actor, uid: UUID | None = None, *, after: int = 0, limit: int = 200, newest_first: bool = False
 ) -> tuple[EventRow, ...]:
     """Return events of one visible job (None: of all visible jobs) behind id ``after``, oldest first unless asked."""
-    raise NotImplementedError
+    if uid is not None:
+        found = JobEvent.objects.filter(job=visible_job(by, uid))
+    else:
+        found = JobEvent.objects.filter(job__in=Job.objects.visible_to(by))
+    rows = found.filter(id__gt=after).select_related("job").defer("job__spec")
+    return tuple(map(event_row, rows.order_by("-id" if newest_first else "id")[:limit]))
+
+
+def event_row(event: JobEvent) -> EventRow:
+    """Return an event, with its job, as a row."""
+    return EventRow(
+        id=event.id,
+        at=event.at,
+        type=event.type,
+        actor=event.actor,
+        summary=event.summary,
+        details=event.details,
+        job=event.job.uid,
+        job_name=event.job.name,
+    )
 
 
 def attempts(by: Actor, uid: UUID, *, tasks: int = 500) -> tuple[AttemptRow, ...]:
     """Return a visible job's attempts, newest first, each wave with at most ``tasks`` of its tasks."""
-    raise NotImplementedError
+    job = visible_job(by, uid)
+    names = flavor_names()
+    totals = {
+        wave: (count, units)
+        for wave, count, units in Task.objects.filter(wave__job=job)
+        .order_by("wave_id")
+        .values_list("wave_id")
+        .annotate(Count("id"), Sum("units"))
+    }
+    inside: dict[int, list[Task]] = defaultdict(list)
+    numbered = Task.objects.filter(wave__job=job).annotate(
+        place=Window(RowNumber(), partition_by=F("wave_id"), order_by=F("index").asc())
+    )
+    for task in numbered.filter(place__lte=tasks).select_related("node").order_by("wave_id", "index", "id"):
+        inside[task.wave_id].append(task)
+    found: dict[int, list[WaveRow]] = defaultdict(list)
+    for wave in Wave.objects.filter(job=job).order_by("-number"):
+        count, units = totals.get(wave.id, (0, 0))
+        found[wave.attempt].append(_wave(wave, inside[wave.id], units=units, count=count, names=names))
+    return tuple(AttemptRow(number=number, waves=tuple(found[number])) for number in sorted(found, reverse=True))
+
+
+def _wave(wave: Wave, tasks: list[Task], *, units: int, count: int, names: dict[int, str]) -> WaveRow:
+    return WaveRow(
+        uid=wave.uid,
+        number=wave.number,
+        cycle=wave.cycle,
+        state=wave.state,
+        flavors=tuple(names.get(flavor, "?") for flavor in dict.fromkeys(wave.flavors)),
+        units=units,
+        borrowed=wave.borrowed,
+        admitted_at=wave.admitted_at,
+        launched_at=wave.launched_at,
+        started_at=wave.started_at,
+        ended_at=wave.ended_at,
+        outcome=wave.outcome,
+        error=wave.wish_error,
+        tasks=tuple(map(_task, tasks)),
+        tasks_left_out=count - len(tasks),
+    )
+
+
+def _task(task: Task) -> TaskRow:
+    return TaskRow(
+        index=task.index,
+        group=task.group,
+        node=task.node.name,
+        units=task.units,
+        state=task.state,
+        pod=task.pod,
+        started_at=task.started_at,
+        ended_at=task.ended_at,
+        exit_code=task.exit_code,
+        reason=task.reason,
+        message=task.message,
+    )
 
 
 def manifest(by: Actor, uid: UUID) -> tuple[dict[str, Any], ...]:
     """Return the Kubernetes objects of a visible job's newest wave, or those that it would get where it has none."""
-    raise NotImplementedError
+    job = visible_job(by, uid)
+    wave = Wave.objects.filter(job=job).order_by("-number").first()
+    if wave is None:
+        launch = _imagined(job)
+    else:
+        wave.job = job
+        launch = launches_of([wave])[wave.id]
+    objects = [manifests.job(launch, group) for group in launch.groups]
+    if manifests.needs_service(launch):
+        owner = {"metadata": {**objects[0]["metadata"], "uid": "(given by Kubernetes)"}}
+        objects.append(manifests.service(launch, owner=owner))
+    return tuple(objects)
+
+
+def _imagined(job: Job) -> Launch:
+    groups = list(TaskGroup.objects.filter(job=job).order_by("index"))
+    wave = Wave(uid=job.uid, job=job, number=1, attempt=job.attempt, flavors=[group.flavors[0] for group in groups])
+    tasks, index = [], 0
+    for group in groups:
+        for place in range(group.tasks):
+            node = Node(name=f"{UNKNOWN_NODE}-{index}" if group.tasks > 1 else UNKNOWN_NODE)
+            tasks.append(Task(wave=wave, group=group.index, index=index, pod_index=place, node=node))
+            index += 1
+    return launch_of(wave, tasks, groups, Flavor.objects.in_bulk())

@@ -1,38 +1,200 @@
 """Lists of jobs, and one job."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
+from django.db.models import Count, QuerySet
+
+from queues import limits
+from queues.admission.world import JobShape
+from queues.models import Job, Task, TaskGroup, Wave
+from queues.queries import ranks
 from queues.queries.filters import JobFilter
-from queues.queries.rows import JobDetail, JobPage
-from tenants.permissions import Actor
+from queues.queries.reasons import Reasons
+from queues.queries.rows import GroupRow, JobDetail, JobPage, JobRow
+from queues.spec import runs
+from queues.states import ENDED, HOLDING, JobState
+from tenants.errors import NotFound, Unreadable
+from tenants.models import Flavor
+from tenants.permissions import Actor, Permission, can
+
+COUNTED = {"state": "state", "team": "team__name", "queue": "queue__name", "owner": "user__username"}
+WAITING = frozenset({JobState.QUEUED, JobState.HELD})
+
+
+def found_jobs(by: Actor, wanted: JobFilter) -> QuerySet[Job]:
+    """Return the visible jobs that a filter finds, ready for ``job_rows``."""
+    jobs = wanted.apply(Job.objects.visible_to(by), by)
+    return jobs.select_related("team", "queue", "user", "priority_class").defer("spec")
 
 
 def jobs(
     by: Actor,
     wanted: JobFilter,
     *,
-    now: datetime,
+    now: datetime,  # noqa: ARG001  what a row says may come to depend on it
     limit: int = 50,
     before: int | None = None,
     after: int | None = None,
     count: bool = False,
 ) -> JobPage:
     """Return a page of the visible jobs, newest first, older than id ``before`` or newer than id ``after``."""
-    raise NotImplementedError
+    found = found_jobs(by, wanted)
+    if after is not None:
+        some = list(found.filter(id__gt=after).order_by("id")[: limit + 1])
+        page = some[:limit][::-1]
+        older, newer = bool(page), len(some) > limit
+    else:
+        some = list((found if before is None else found.filter(id__lt=before)).order_by("-id")[: limit + 1])
+        page = some[:limit]
+        older, newer = len(some) > limit, bool(page) and before is not None
+    return JobPage(
+        rows=job_rows(page, by),
+        older=page[-1].id if older else None,
+        newer=page[0].id if newer else None,
+        count=found.order_by().count() if count else None,
+    )
+
+
+def job_rows(page: Sequence[Job], by: Actor) -> tuple[JobRow, ...]:
+    """Return jobs as rows, in a fixed number of statements."""
+    reasons = Reasons(page, by)
+    groups = groups_of(page)
+    names = flavor_names() if page else {}
+    return tuple(_row(job, groups[job.id], names, reasons, by) for job in page)
+
+
+def groups_of(page: Iterable[Job]) -> dict[int, list[TaskGroup]]:
+    """Return the task groups of jobs, by job."""
+    groups: dict[int, list[TaskGroup]] = defaultdict(list)
+    ids = [job.id for job in page]
+    if ids:
+        for group in TaskGroup.objects.filter(job__in=ids).order_by("job_id", "index"):
+            groups[group.job_id].append(group)
+    return groups
+
+
+def flavor_names() -> dict[int, str]:
+    """Return the names of the flavors by id."""
+    return dict(Flavor.objects.order_by("id").values_list("id", "name"))
+
+
+def _row(job: Job, groups: list[TaskGroup], names: dict[int, str], reasons: Reasons, by: Actor) -> JobRow:
+    tasks = sum(group.tasks for group in groups)
+    flavors = dict.fromkeys(flavor for group in groups for flavor in group.flavors)
+    return JobRow(
+        id=job.id,
+        uid=job.uid,
+        name=job.name,
+        team=job.team.name,
+        queue=job.queue.name,
+        owner=job.user.username,
+        mine=job.user_id == by.user.pk,
+        shape=job.shape,
+        tasks=tasks,
+        tasks_waiting=job.waiting_tasks if job.shape == JobShape.INDEPENDENT else tasks * bool(job.waiting_tasks),
+        units=job.units,
+        flavors=tuple(names.get(flavor, "?") for flavor in flavors),
+        priority=job.priority_class.name,
+        state=job.state,
+        state_since=job.state_since,
+        attempt=job.attempt,
+        submitted_at=job.submitted_at,
+        wait_from=job.wait_from,
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+        external_id=job.external_id,
+        labels=job.labels,
+        reason=reasons.of(job),
+    )
+
+
+def visible_job(by: Actor, uid: UUID) -> Job:
+    """Return one visible job with its team, queue, owner and priority class, or raise NotFound."""
+    found = Job.objects.visible_to(by).select_related("team", "queue", "user", "priority_class", "cloned_from")
+    job = found.filter(uid=uid).first()
+    if job is None:
+        raise NotFound(f"There is no job {uid}.")
+    return job
 
 
 def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDetail:
     """Return one visible job with its reason and (``position``) its place in the queue order."""
-    raise NotImplementedError
+    found = visible_job(by, uid)
+    names = flavor_names()
+    groups = groups_of([found])[found.id]
+    waves = list(Wave.objects.filter(job=found, state__in=sorted(HOLDING)).order_by("id"))
+    for wave in waves:
+        wave.job = found
+    ends = [limits.run_ends_at(wave) for wave in waves]
+    return JobDetail(
+        row=_row(found, groups, names, Reasons([found], by), by),
+        groups=tuple(
+            GroupRow(
+                name=group.name,
+                tasks=group.tasks,
+                units=group.units,
+                flavors=tuple(names.get(flavor, "?") for flavor in group.flavors),
+                cpu_milli=group.cpu_milli,
+                memory=group.memory,
+                image=run.image,
+            )
+            for group, run in zip(groups, runs(found.spec), strict=True)
+        ),
+        spec=found.spec,
+        time_limit=found.time_limit,
+        ran_for=found.ran_for,
+        ends_by=max((end for end in ends if end is not None), default=None),
+        grace=found.grace,
+        retries=found.retries,
+        failures=found.failures,
+        evictions=found.evictions,
+        borrow=found.borrow,
+        preemptible=found.preemptible,
+        borrowed=any(wave.borrowed for wave in waves),
+        next_state=found.next_state,
+        backoff_until=found.backoff_until,
+        cloned_from=found.cloned_from.uid if found.cloned_from else None,
+        position=ranks.position(found, groups, now=now) if position and found.ready else None,
+        tasks_by_state=_tasks_by_state(found, groups),
+        may=_may(found, by),
+    )
+
+
+def _tasks_by_state(job: Job, groups: list[TaskGroup]) -> dict[str, int]:
+    """Count the tasks by where their newest run stands; those without one in this attempt wait."""
+    newest = Task.objects.filter(wave__job=job, wave__attempt=job.attempt).order_by("index", "-id").distinct("index")
+    counts: dict[str, int] = defaultdict(int)
+    for state in newest.values_list("state", flat=True):
+        counts[state] += 1
+    tasks = sum(group.tasks for group in groups)
+    waiting = min(tasks - sum(counts.values()), tasks) if job.waiting_tasks else 0
+    return dict(counts) | ({"waiting": waiting} if waiting > 0 else {})
+
+
+def _may(job: Job, by: Actor) -> frozenset[str]:
+    """Return what the reader may do to the job as it stands."""
+    state = JobState(job.state)
+    verbs: set[str] = set()
+    own = job.user_id == by.user.pk
+    if can(by, Permission.CHANGE_OWN_JOB if own else Permission.CHANGE_ANY_JOB, team=job.team):
+        verbs |= {"labels"}
+        verbs |= {"cancel"} if state not in ENDED and job.next_state != JobState.CANCELLED else set()
+        verbs |= {"hold"} if state is JobState.QUEUED or job.next_state == JobState.QUEUED else set()
+        verbs |= {"release"} if JobState.HELD in {state, job.next_state} else set()
+        verbs |= {"priority"} if state in WAITING else set()
+    if can(by, Permission.SUBMIT_JOB, team=job.team):
+        verbs |= {"rerun"}
+    return frozenset(verbs)
 
 
 def count_jobs(by: Actor, wanted: JobFilter, *, group_by: str = "state") -> dict[str, int]:
-    """Return how many visible jobs there are by ``state``, ``team`` or ``queue``."""
-    raise NotImplementedError
-
-
-def submit_choices(by: Actor) -> dict[str, Any]:
-    """Return what a form offers: teams to submit to with their queues, flavors, and priority classes."""
-    raise NotImplementedError
+    """Return how many visible jobs there are by ``state``, ``team``, ``queue`` or ``owner``."""
+    if group_by not in COUNTED:
+        allowed = ", ".join(COUNTED)
+        raise Unreadable(f"group_by is one of {allowed}; not {group_by[:40]!r}.", code="bad_group_by")
+    key = COUNTED[group_by]
+    rows = wanted.apply(Job.objects.visible_to(by), by).order_by(key).values_list(key).annotate(Count("id"))
+    return dict(rows)

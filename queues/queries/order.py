@@ -1,10 +1,29 @@
 """The queue order of a flavor, and why one job waits."""
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from uuid import UUID
 
-from queues.queries.rows import Explanation, QueueOrder
-from tenants.permissions import Actor
+from django.db.models import Exists, OuterRef
+
+from queues import wording
+from queues.admission.board import Board
+from queues.admission.order import Rank
+from queues.admission.world import JobShape
+from queues.classes import ask_from_json
+from queues.models import Job, TaskGroup, Verdict
+from queues.queries import ranks
+from queues.queries.jobs import groups_of, job_rows, visible_job
+from queues.queries.reasons import OTHERS, Reasons
+from queues.queries.rows import Action, Blocker, Explanation, JobRow, OrderRow, QueueOrder
+from queues.queries.waits import units_waiting, waiting
+from queues.states import ENDED, JobState
+from tenants.errors import Invalid
+from tenants.models import Flavor
+from tenants.permissions import Actor, Permission, visible_teams
+
+SHOWN_AHEAD = 10
+MOST_PERMANENT = 200
 
 
 def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team: str = "") -> QueueOrder:
@@ -12,9 +31,142 @@ def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team
 
     ``team`` leaves out the rows of other teams; ranks stay those of the whole order.
     """
-    raise NotImplementedError
+    kind = _flavor(flavor)
+    line = ranks.line(kind.id, now=now, limit=limit)
+    free = Board(line.world).ground.free(kind.id)
+    waits = [row for (_, of_flavor), row in waiting().items() if of_flavor == kind.id]
+    rows = _ranked(line.ranks, by, free=free)
+    return QueueOrder(
+        flavor=kind.name,
+        free=free,
+        rows=tuple(row for row in rows if not team or (row.job is not None and row.job.team == team)),
+        permanent=tuple(_permanent(by, kind.id, team)),
+        waiting_jobs=sum(row.jobs for row in waits),
+        waiting_units=sum(row.units for row in waits),
+        as_of=now,
+    )
 
 
 def explain(by: Actor, uid: UUID, *, now: datetime) -> Explanation:
     """Return why a visible job waits, in numbers."""
-    raise NotImplementedError
+    job = visible_job(by, uid)
+    groups = groups_of([job])[job.id]
+    flavor = groups[0].flavors[0]
+    line = ranks.line(flavor, now=now)
+    board = Board(line.world)
+    quota, place = board.lines[flavor], board.tree.number[job.team_id]
+    free, left = board.ground.free(flavor), max(0, quota.promised_room(place))
+    reason = Reasons([job], by).of(job)
+    position = line.position(job) if job.waiting_tasks else None
+    ahead = line.ranks[: position.rank - 1] if position else ()
+    return Explanation(
+        reason=reason,
+        flavor=quota.flavor.name,
+        needs=_needs(job, groups, flavor),
+        team_guaranteed=quota.guaranteed[place],
+        team_used=quota.usage[place],
+        team_left=left,
+        may_borrow=max(0, quota.available(place) - left),
+        free_now=free,
+        largest_free_block=board.ground.largest(flavor),
+        rule=wording.rule(reason.code) if reason else "",
+        position=position,
+        ahead=tuple(_blockers(ahead[:SHOWN_AHEAD], by, kind=quota.flavor.name)),
+        helps=tuple(_helps(job, groups, board, place=place, known=reason.actions if reason else ())),
+        as_of=now,
+    )
+
+
+def _flavor(name: str) -> Flavor:
+    flavors = {flavor.name: flavor for flavor in Flavor.objects.order_by("id")}
+    if name not in flavors:
+        names = list(flavors)
+        detail = f"there is no GPU type {name[:63]}; there is {', '.join(names) or 'none'}"
+        raise Invalid.field("/flavor", detail, code="unknown_gpu_type", given=name[:63], allowed=names)
+    return flavors[name]
+
+
+def _ranked(ranked: Iterable[Rank], by: Actor, *, free: int) -> Iterator[OrderRow]:
+    """Yield the rows of an order; every job is counted, the visible ones are shown."""
+    ranked = tuple(ranked)
+    units = _units(rank.job for rank in ranked)
+    shown = _shown((rank.job for rank in ranked), by)
+    for rank in ranked:
+        if rank.job in units:
+            asked = units[rank.job]
+            yield OrderRow(
+                rank=rank.position,
+                units=asked,
+                units_ahead=rank.units_ahead,
+                starts_next=rank.units_ahead + asked <= free,
+                job=shown.get(rank.job),
+            )
+
+
+def _units(jobs: Iterable[int]) -> dict[int, int]:
+    """Return the units that jobs wait for; a job that has begun to run meanwhile is left out."""
+    rows = Job.objects.filter(id__in=list(jobs), waiting_tasks__gt=0).values_list(
+        "id", "waiting_tasks", "job_class__ask"
+    )
+    return {job: units_waiting(ask_from_json(ask), tasks) for job, tasks, ask in rows}
+
+
+def _shown(jobs: Iterable[int], by: Actor) -> dict[int, JobRow]:
+    found = Job.objects.visible_to(by).filter(id__in=list(jobs))
+    rows = found.select_related("team", "queue", "user", "priority_class").defer("spec").order_by("id")
+    return {row.id: row for row in job_rows(list(rows), by)}
+
+
+def _permanent(by: Actor, flavor: int, team: str) -> Iterator[OrderRow]:
+    never = Verdict.objects.filter(job_class=OuterRef("job_class"), user=None, permanent=True)
+    wanted = TaskGroup.objects.filter(job=OuterRef("id"), flavors__contains=[flavor])
+    found = Job.objects.visible_to(by).filter(Exists(never), Exists(wanted), state=JobState.QUEUED)
+    if team:
+        found = found.filter(team__name=team)
+    rows = found.select_related("team", "queue", "user", "priority_class").defer("spec").order_by("id")
+    for row in job_rows(list(rows[:MOST_PERMANENT]), by):
+        yield OrderRow(rank=None, units=row.units, units_ahead=0, starts_next=False, job=row)
+
+
+def _needs(job: Job, groups: list[TaskGroup], flavor: int) -> int:
+    """Return the units of a flavor that must be free at once: of one task, or of all tasks that start together."""
+    if job.shape == JobShape.INDEPENDENT:
+        return groups[0].units
+    return sum(group.tasks * group.units for group in groups if group.flavors[0] == flavor)
+
+
+def _blockers(ahead: Iterable[Rank], by: Actor, *, kind: str) -> Iterator[Blocker]:
+    ahead = tuple(ahead)
+    units = _units(rank.job for rank in ahead)
+    teams = visible_teams(by, Permission.VIEW_JOB)
+    names = {
+        job: (uid, name, team)
+        for job, uid, name, team in Job.objects.filter(id__in=units, team__in=teams).values_list(
+            "id", "uid", "name", "team__name"
+        )
+    }
+    for rank in ahead:
+        if rank.job in names:
+            uid, name, team = names[rank.job]
+            yield Blocker(text=f"{team}: {name}, {units[rank.job]} {kind}", units=units[rank.job], job=uid)
+        elif rank.job in units:
+            yield Blocker(text=f"{OTHERS}, {units[rank.job]} {kind}", units=units[rank.job])
+
+
+def _helps(
+    job: Job, groups: list[TaskGroup], board: Board, *, place: int, known: tuple[Action, ...]
+) -> Iterator[Action]:
+    """Yield what would help: what the reason says, a smaller gang, another GPU type that is free."""
+    yield from known
+    if JobState(job.state) in ENDED or not job.waiting_tasks:
+        return
+    wish = {flavor for group in groups for flavor in group.flavors}
+    flavor, needs = groups[0].flavors[0], _needs(job, groups, groups[0].flavors[0])
+    room = min(board.ground.free(flavor), board.lines[flavor].available(place))
+    fitting = room // groups[0].units * groups[0].units
+    if job.shape == JobShape.GANG and 0 < fitting < needs:
+        yield Action(text=f"With {fitting} {board.flavors[flavor].name} instead of {needs} there would be room now.")
+    for other in sorted(set(board.lines) - wish):
+        if min(board.ground.free(other), board.lines[other].available(place)) >= needs:
+            name, free = board.flavors[other].name, board.ground.free(other)
+            yield Action(text=f"Allow {name} as well: {free} are free.")

@@ -1,0 +1,148 @@
+"""Who has what of each GPU type: the numbers of a flavor, and a bar for each team."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from queues import snapshot
+from queues.admission.quota import ROOT, Ledger, Line, Tree, demand, in_use, ledger
+from queues.admission.world import NodeState, World
+from queues.queries.rows import FlavorNumbers, TeamBar
+from queues.queries.waits import Waits, waiting
+from tenants.models import Flavor, Membership, Team
+from tenants.permissions import Actor, Permission, visible_teams
+
+Waiting = Mapping[tuple[int, int], Waits]
+
+
+def team_bars(by: Actor, *, now: datetime, team: str = "", flavor: str = "") -> tuple[TeamBar, ...]:
+    """Return a bar for each visible team (or one) and flavor that it has or may use, most starved first."""
+    with snapshot.load(now) as seen:
+        world = seen.world
+    return tuple(bars_of(world, waiting(), by, team=team, flavor=flavor))
+
+
+def numbers_of(world: World, waits: Waiting) -> tuple[FlavorNumbers, ...]:
+    """Return the numbers of each flavor: installed = in use + free + not usable + outside, unless over-used."""
+    titles = dict(Flavor.objects.order_by("id").values_list("id", "title"))
+    used: dict[int, int] = defaultdict(int)
+    on_node: dict[int, int] = defaultdict(int)
+    for attempt in world.attempts:
+        for row in attempt.placed:
+            units = row.tasks * attempt.groups[row.group].units
+            used[attempt.flavors[row.group]] += units
+            on_node[row.node] += units
+    _, lines = in_use(world)
+    found = []
+    for flavor in world.flavors:
+        nodes = [node for node in world.nodes if node.flavor == flavor.id]
+        ready = [node for node in nodes if node.state is NodeState.READY]
+        unusable = [node for node in nodes if node.state is not NodeState.READY]
+        waits_here = [row for (_, of_flavor), row in waits.items() if of_flavor == flavor.id]
+        found.append(
+            FlavorNumbers(
+                flavor=flavor.name,
+                title=titles.get(flavor.id, ""),
+                installed=sum(node.units for node in nodes),
+                in_use=used[flavor.id],
+                free=sum(max(0, node.units - node.outside_units - on_node[node.id]) for node in ready),
+                not_usable=sum(max(0, node.units - on_node[node.id]) for node in unusable),
+                outside=sum(node.outside_units for node in ready),
+                waiting_units=sum(row.units for row in waits_here),
+                waiting_jobs=sum(row.jobs for row in waits_here),
+                guaranteed=lines[flavor.id].promised,
+                unassigned=lines[flavor.id].guaranteed[ROOT],
+            )
+        )
+    return tuple(found)
+
+
+def bars_of(world: World, waits: Waiting, by: Actor, *, team: str = "", flavor: str = "") -> list[TeamBar]:
+    """Return the bars of the visible teams from one world."""
+    tree, lines = in_use(world)
+    loans = ledger(world)
+    visible = {row.id: row for row in visible_teams(by, Permission.VIEW_QUOTA)}
+    mine = _mine(by, tree)
+    found = [
+        bar
+        for line in lines.values()
+        if not flavor or line.flavor.name == flavor
+        for bar in _of_flavor(_Facts(world, tree, line, loans, waits), visible, mine, team)
+    ]
+    return sorted(found, key=_most_starved_first)
+
+
+def _most_starved_first(bar: TeamBar) -> tuple[int, int, str, str]:
+    owed = min(bar.waiting, max(0, bar.guaranteed - bar.used))
+    return (-owed, -bar.waiting, bar.team, bar.flavor)
+
+
+class _Facts:
+    """All numbers of one flavor by team."""
+
+    def __init__(self, world: World, tree: Tree, line: Line, loans: Ledger, waits: Waiting) -> None:
+        self.tree = tree
+        self.line = line
+        flavor = line.flavor.id
+        loan = next((row for row in loans.loans if row.flavor == flavor), None)
+        self.used = self._summed(dict.fromkeys(range(len(tree.parent)), 0) | self._used(world, flavor))
+        self.waiting = self._summed({tree.number[team]: row.units for (team, of), row in waits.items() if of == flavor})
+        self.lent = self._summed({tree.number[team]: units for team, units in (loan.lent if loan else ()) if team})
+        self.borrowed = {tree.number[team]: units for team, units in (loan.borrowed if loan else ())}
+
+    def _used(self, world: World, flavor: int) -> dict[int, int]:
+        used: dict[int, int] = defaultdict(int)
+        for attempt in world.attempts:
+            used[self.tree.number[attempt.team]] += demand(attempt).get(flavor, 0)
+        return used
+
+    def _summed(self, own: Mapping[int, int]) -> dict[int, int]:
+        """Return for each place what it and all below it have."""
+        total: dict[int, int] = defaultdict(int)
+        for place, units in own.items():
+            for node in self.tree.path[place]:
+                total[node] += units
+        return total
+
+
+def _of_flavor(facts: _Facts, visible: Mapping[int, Team], mine: frozenset[int], team: str) -> Iterator[TeamBar]:
+    tree, line = facts.tree, facts.line
+    for place in range(1, len(tree.parent)):
+        row = visible.get(tree.ids[place])
+        if row is None or (team and row.name != team):
+            continue
+        used, waits = facts.used[place], facts.waiting[place]
+        department = bool(tree.children[place])
+        guaranteed = line.subtree[place] if department else line.guaranteed[place]
+        if not (guaranteed or used or waits) and line.borrow[place] is None:
+            continue
+        above = max(0, line.usage[place] - line.subtree[place]) if department else facts.borrowed.get(place, 0)
+        parent = tree.parent[place]
+        yield TeamBar(
+            team=row.name,
+            title=row.title,
+            parent=tree.teams[parent - 1].name if parent and tree.ids[parent] in visible else None,
+            depth=len(tree.path[place]) - 1,
+            department=department,
+            flavor=line.flavor.name,
+            guaranteed=guaranteed,
+            borrow_limit=line.borrow[place],
+            lend_limit=line.lend[place],
+            used=used,
+            inside=used - above,
+            borrowed=above,
+            lent=facts.lent[place],
+            waiting=waits,
+            mine=row.id in mine,
+            starved=bool(waits) and used < guaranteed,
+        )
+
+
+def _mine(by: Actor, tree: Tree) -> frozenset[int]:
+    """Return the teams of which somebody is a member, themselves or through a department."""
+    joined = set(Membership.objects.filter(user_id=by.user.pk).values_list("team_id", flat=True))
+    return frozenset(
+        tree.ids[place]
+        for place in range(1, len(tree.parent))
+        if any(tree.ids[node] in joined for node in tree.path[place])
+    )

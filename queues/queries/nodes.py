@@ -1,0 +1,170 @@
+"""Machines: what they have, what is on them, and why one cannot be used."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.db.models import QuerySet, Sum
+
+from queues import limits
+from queues.models import Job, Node, Task
+from queues.queries.rows import Cell, NodeDetail, NodeRow
+from queues.states import TASK_HOLDING
+from tenants.errors import NotFound, Unreadable
+from tenants.permissions import Actor, Permission, require, visible_teams
+
+PLACES = ("zone", "block", "rack")
+STATES = ("ready", "cordoned", "tainted", "not ready")
+
+
+def nodes(by: Actor, *, flavor: str = "", state: str = "", text: str = "") -> tuple[NodeRow, ...]:
+    """Return the machines that are there, without cells; ``state`` is ready, cordoned, tainted or not ready."""
+    require(by, Permission.VIEW_NODES)
+    if state and state not in STATES:
+        raise Unreadable(f"state is one of {', '.join(STATES)}; not {state[:40]!r}.", code="bad_filter")
+    found = found_nodes(flavor=flavor, text=text)
+    rows = node_rows(list(found.order_by("cluster__name", "name", "id")))
+    return tuple(row for row in rows if not state or row.state == state)
+
+
+def found_nodes(*, flavor: str = "", text: str = "") -> QuerySet[Node]:
+    """Return the machines that are there, for ``node_rows``."""
+    found = Node.objects.filter(gone_at=None).select_related("cluster", "flavor")
+    if flavor:
+        found = found.filter(flavor__name=flavor)
+    return found.filter(name__icontains=text) if text else found
+
+
+def node_rows(found: Sequence[Node]) -> tuple[NodeRow, ...]:
+    """Return machines as rows without cells, in one statement."""
+    used: dict[int, int] = dict(
+        Task.objects.filter(node__in=[node.id for node in found], state__in=sorted(TASK_HOLDING))
+        .order_by("node_id")
+        .values_list("node_id")
+        .annotate(Sum("units"))
+    )
+    return tuple(_row(node, used.get(node.id, 0)) for node in found)
+
+
+def node(by: Actor, name: str, *, cluster: str = "") -> NodeDetail:
+    """Return one machine with what is on it, also one that has left its cluster."""
+    require(by, Permission.VIEW_NODES)
+    found = Node.objects.filter(name=name).select_related("cluster", "flavor")
+    if cluster:
+        found = found.filter(cluster__name=cluster)
+    row = found.order_by("-gone_at", "id").first()
+    if row is None:
+        raise NotFound(f"There is no node {name[:253]}.")
+    tasks = list(_holding([row.id]))
+    return NodeDetail(
+        row=_row(row, sum(task.units for task in tasks), tuple(_cells(tasks, by))),
+        cpu_milli=row.cpu_milli,
+        cpu_used=sum(task.cpu_milli for task in tasks),
+        memory=row.memory,
+        memory_used=sum(task.memory for task in tasks),
+        outside_cpu_milli=row.outside_cpu_milli,
+        outside_memory=row.outside_memory,
+        pods=row.pods,
+        outside_pods=row.outside_pods,
+        labels=row.labels,
+        taints=tuple(map(_taint, row.taints)),
+        first_seen_at=row.first_seen_at,
+        changed_at=row.changed_at,
+        gone_at=row.gone_at,
+    )
+
+
+def allocation(by: Actor, *, flavor: str = "") -> tuple[NodeRow, ...]:
+    """Return the map: every machine with a cell for each task on it, by cluster, place and name."""
+    require(by, Permission.VIEW_NODES)
+    found = list(found_nodes(flavor=flavor).order_by("id"))
+    tasks: dict[int, list[Task]] = defaultdict(list)
+    for task in _holding([node.id for node in found]):
+        tasks[task.node_id].append(task)
+    names = _visible(by)
+    rows = (
+        _row(node, sum(task.units for task in tasks[node.id]), tuple(_cells(tasks[node.id], by, names)))
+        for node in found
+    )
+    return tuple(sorted(rows, key=lambda row: (row.cluster, row.place, row.name, row.id)))
+
+
+def _holding(ids: Iterable[int]) -> QuerySet[Task]:
+    tasks = Task.objects.filter(node__in=list(ids), state__in=sorted(TASK_HOLDING))
+    return tasks.select_related("wave__job__team", "wave__job__user").defer("wave__job__spec").order_by("node_id", "id")
+
+
+def _visible(by: Actor) -> frozenset[int]:
+    return frozenset(visible_teams(by, Permission.VIEW_JOB).values_list("id", flat=True))
+
+
+def _cells(tasks: Iterable[Task], by: Actor, teams: frozenset[int] | None = None) -> Iterable[Cell]:
+    visible = _visible(by) if teams is None else teams
+    for task in tasks:
+        job = task.wave.job
+        if job.team_id not in visible:
+            yield Cell(units=task.units, state=task.state)
+            continue
+        yield Cell(
+            units=task.units,
+            state=task.state,
+            team=job.team.name,
+            owner=job.user.username,
+            job=job.uid,
+            job_name=job.name,
+            task=task.index,
+            mine=job.user_id == by.user.pk,
+            borrowed=task.wave.borrowed,
+            started_at=task.started_at,
+            ends_by=_ends_by(task, job),
+        )
+
+
+def _ends_by(task: Task, job: Job) -> datetime | None:
+    left = limits.time_left(job)
+    return None if left is None or task.wave.started_at is None else task.wave.started_at + left
+
+
+def _row(node: Node, used: int, cells: tuple[Cell, ...] = ()) -> NodeRow:
+    state, why = _state(node)
+    return NodeRow(
+        id=node.id,
+        name=node.name,
+        cluster=node.cluster.name,
+        flavor=node.flavor.name if node.flavor else None,
+        place=place_of(node.labels),
+        units=node.units,
+        used=used,
+        outside=node.outside_units,
+        free=max(0, node.units - used - node.outside_units) if node.usable else 0,
+        usable=node.usable,
+        state=state,
+        why=why,
+        cells=cells,
+    )
+
+
+def place_of(labels: dict[str, str]) -> tuple[str, ...]:
+    """Return where a machine stands, outermost first, as far as its labels tell."""
+    by_word = {key.rsplit("/", 1)[-1]: value for key, value in sorted(labels.items())}
+    return tuple(by_word[word] for word in PLACES if by_word.get(word))
+
+
+def _state(node: Node) -> tuple[str, str]:
+    """Return one word for where a machine stands, and why it cannot be used."""
+    if node.gone_at is not None:
+        return "gone", f"It left the cluster at {node.gone_at:%Y-%m-%d %H:%M} UTC."
+    if not node.ready:
+        return "not ready", "Kubernetes says that it is not ready."
+    if node.cordoned:
+        return "cordoned", "It is cordoned: what runs there stays, nothing new comes."
+    if node.tainted:
+        return "tainted", f"It has a taint that its GPU type does not tolerate: {', '.join(map(_taint, node.taints))}."
+    return "ready", ""
+
+
+def _taint(taint: object) -> str:
+    if not isinstance(taint, dict):
+        return str(taint)
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"

@@ -1,0 +1,160 @@
+"""What each reason says to people: one sentence a code, with its numbers. Pages, API and tests read this table."""
+
+from collections.abc import Callable, Mapping
+
+from queues.admission.reasons import Code
+
+Numbers = Mapping[str, int | str]
+
+NOT_DECIDED = "NOT_DECIDED"
+
+
+class _Told(dict[str, int | str]):
+    """Numbers of a reason; one that is not told is shown as such."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+    def has(self, *keys: str) -> bool:
+        """Whether all of these are told."""
+        return all(key in self for key in keys)
+
+    @property
+    def ask(self) -> str:
+        """Return what is asked for: ``32 h100``."""
+        return f"{self['needs']} {self['flavor']}" if "flavor" in self else f"{self['needs']} GPUs"
+
+
+def sentence(code: str, numbers: Numbers) -> str:
+    """Return why a job waits, in one sentence."""
+    say = SENTENCES.get(code)
+    return say(_Told(numbers)) if say else f"Waiting: {code.replace('_', ' ').lower()}."
+
+
+def _exceeds_max(told: _Told) -> str:
+    if "flavor" not in told:
+        return f"Can never start: it needs {told.ask} and a user may have at most {told['limit']}."
+    return f"Can never start: it needs {told.ask} and its team can have at most {told['limit']}."
+
+
+def _exceeds_node(told: _Told) -> str:
+    needs, largest = told["needs"], told["largest_node"]
+    if isinstance(needs, int) and isinstance(largest, int) and needs <= largest:
+        return f"Can never start: a task's CPU or memory is more than any {told['flavor']} node has."
+    return f"Can never start: a task needs {told.ask} on one node and the largest has {largest}."
+
+
+def _no_matching_node(told: _Told) -> str:
+    if told.get("labels"):
+        return f"Can never start: no {told['flavor']} node has the labels {told['labels']}."
+    return f"Can never start: there is no {told['flavor']} node."
+
+
+def _queue_paused(told: _Told) -> str:
+    return f"Queue {told['queue']} is paused." if "queue" in told else f"Team {told['team']} is paused."
+
+
+def _team_limit(told: _Told) -> str:
+    if "team" in told:
+        return f"Needs {told.ask}; {told['team']} uses {told['used']} of the {told['limit']} that it may have."
+    return f"Needs {told.ask} inside its team's guarantee; {told['used']} of {told['limit']} are in use."
+
+
+def _lend_limit(told: _Told) -> str:
+    if told.has("used", "limit"):
+        return f"Needs {told.ask}; its team uses {told['used']} and others lend it no more than {told['limit']} in all."
+    return f"Needs {told.ask}; {told['free']} are free, but those to whom they belong do not lend enough of them."
+
+
+def _no_free_capacity(told: _Told) -> str:
+    free = told["free"]
+    return f"Needs {told.ask}; {'none is' if free == 0 else f'{free} are'} free."
+
+
+def _behind(told: _Told) -> str:
+    if "ahead" in told:
+        return f"Needs {told.ask}; what was free went to {told['ahead']}, which was before it in the order."
+    return f"Needs {told.ask}; others are before it in the order."
+
+
+SENTENCES: dict[str, Callable[[_Told], str]] = {
+    Code.EXCEEDS_MAX: _exceeds_max,
+    Code.EXCEEDS_NODE: _exceeds_node,
+    Code.NO_MATCHING_NODE: _no_matching_node,
+    Code.HELD: lambda _: "Held until somebody releases it.",
+    Code.QUEUE_PAUSED: _queue_paused,
+    Code.BACKING_OFF: lambda _: "Pauses after a start that failed.",
+    Code.USER_LIMIT: lambda told: f"Needs {told.ask}; its owner uses {told['used']} of the {told['limit']} allowed.",
+    Code.TEAM_LIMIT: _team_limit,
+    Code.BORROW_LIMIT: lambda told: (
+        f"Needs {told.ask}; department {told['team']} uses {told['used']} of the {told['limit']} that it may have."
+    ),
+    Code.LEND_LIMIT: _lend_limit,
+    Code.CAPACITY_REDUCED: lambda told: (
+        f"Needs {told.ask}; only {told['usable']} of {told['installed']} can be used at the moment."
+    ),
+    Code.WAITS_TERMINATING: lambda told: (
+        f"Needs {told.ask}; {told['free']} are free and {told['terminating']} are being given back."
+    ),
+    Code.NO_FREE_CAPACITY: _no_free_capacity,
+    Code.FRAGMENTED: lambda told: (
+        f"Needs {told.ask}; {told['free']} are free, but spread out: at most {told['largest_block']} on one node."
+    ),
+    Code.BEHIND: _behind,
+    NOT_DECIDED: lambda _: "Submitted; the next cycle decides.",
+    "UNSCHEDULABLE": lambda _: "Kubernetes has not placed its pods yet.",
+    "IMAGE_PULL": lambda _: "Its image cannot be pulled.",
+    "K8S_QUOTA": lambda _: "A quota in Kubernetes refused its pods.",
+    "K8S_REJECTED": lambda _: "Kubernetes refused it as invalid.",
+    "NAME_CONFLICT": lambda _: "An object of its name is there already.",
+    "NODE_LOST": lambda _: "Its node was lost.",
+    "DELETED_OUTSIDE": lambda _: "Its objects were deleted by somebody else.",
+    "TASK_FAILED": lambda _: "A task failed.",
+    "START_FAILED": lambda _: "Its pods did not start in time.",
+    "TIMED_OUT": lambda _: "It reached its time limit.",
+    "CLUSTER_UNREACHABLE": lambda _: "Its cluster does not answer.",
+}
+
+
+RULES: dict[str, str] = {
+    Code.EXCEEDS_MAX: "A job that asks for more than its limits could ever give never starts.",
+    Code.EXCEEDS_NODE: "A task runs on one node and must fit there.",
+    Code.NO_MATCHING_NODE: "A task runs only on a node with all the labels that it asks for.",
+    Code.HELD: "A held job takes no turn.",
+    Code.QUEUE_PAUSED: "A paused queue or team starts nothing.",
+    Code.BACKING_OFF: "After a start that failed a job pauses, longer each time, at most an hour.",
+    Code.USER_LIMIT: "One user may have only so much at once.",
+    Code.TEAM_LIMIT: "A team may use its guarantee and what its borrow limit adds.",
+    Code.BORROW_LIMIT: "A department may use its guarantees and what its borrow limit adds.",
+    Code.LEND_LIMIT: "Teams lend only what their lend limit lets go.",
+    Code.CAPACITY_REDUCED: "Lost and cordoned nodes take no new work.",
+    Code.WAITS_TERMINATING: "What a stopping job holds is free when its pods are gone.",
+    Code.NO_FREE_CAPACITY: "A job starts when all that it needs at once is free.",
+    Code.FRAGMENTED: "A task runs on one node: free units on several nodes do not add up.",
+    Code.BEHIND: "Turns go by guarantee, then by what a team borrows already, then by priority and waiting time.",
+}
+
+
+def rule(code: str) -> str:
+    """Return the rule behind a reason, or nothing where the reason says it all."""
+    return RULES.get(code, "")
+
+
+def helps(code: str, numbers: Numbers) -> tuple[str, ...]:
+    """Return what would let the job start, as far as the reason alone tells."""
+    told = _Told(numbers)
+    match code:
+        case Code.EXCEEDS_MAX:
+            return (f"Ask for at most {told['limit']}.", "Ask an admin for more quota.")
+        case Code.EXCEEDS_NODE:
+            return (f"Ask for at most {told['largest_node']} a task and for more tasks.",)
+        case Code.NO_MATCHING_NODE:
+            return ("Leave out the node labels or the GPU type.",)
+        case Code.HELD:
+            return ("Release it.",)
+        case Code.TEAM_LIMIT | Code.BORROW_LIMIT:
+            return ("Wait for the team's own jobs to end, or ask an admin for more quota.",)
+        case Code.USER_LIMIT:
+            return ("Wait for your other jobs to end, or cancel one.",)
+        case _:
+            return ()
