@@ -16,10 +16,12 @@ from stack.servers import Postgres
 
 
 def start() -> None:
-    """Start PostgreSQL unless DATABASE_URL names one; it stops with this process."""
+    """Start PostgreSQL unless DATABASE_URL names one; it stops with this process. Static files get a folder too."""
     if os.environ.get("DATABASE_URL"):
         return
     folder = Path(tempfile.mkdtemp(prefix="tidegate-tests-"))
+    (folder / "static").mkdir()
+    os.environ.setdefault("TIDEGATE_STATIC_ROOT", str(folder / "static"))
     server = Postgres(folder / "postgres", durable=False).start()
     os.environ["DATABASE_URL"] = server.url
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
