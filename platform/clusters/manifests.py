@@ -206,21 +206,21 @@ def _environment(launch: Launch, group: GroupSpec) -> list[Manifest]:
 def _own_environment(launch: Launch, group: GroupSpec) -> Iterator[Manifest]:
     yield {"name": "TIDEGATE_JOB_ID", "value": launch.job}
     yield {"name": "TIDEGATE_ATTEMPT", "value": str(launch.attempt)}
-    yield {"name": "TIDEGATE_TASK_INDEX", **_task_index(launch, group)}
+    yield {"name": "TIDEGATE_TASK_INDEX", **_task_index(group)}
     yield {"name": "TIDEGATE_TASK_COUNT", "value": str(launch.task_count or _size(launch))}
     yield {"name": "TIDEGATE_GPUS_PER_TASK", "value": str(group.units)}
     if needs_service(launch):
         yield {"name": "MASTER_ADDR", "value": _master(launch)}
         yield {"name": "MASTER_PORT", "value": str(MASTER_PORT)}
         yield {"name": "WORLD_SIZE", "value": str(_size(launch))}
-        yield {"name": "RANK", **_task_index(launch, group)}
+        yield {"name": "RANK", **_task_index(group)}
 
 
-def _task_index(launch: Launch, group: GroupSpec) -> Manifest:
+def _task_index(group: GroupSpec) -> Manifest:
     """Tell a pod its index in the job: as it is, as the completion index, or as its pin will write it."""
     if len(group.tasks) == 1:
         return {"value": str(group.tasks[0].task)}
-    source = names.ANNOTATION_TASK if is_gated(launch, group) else names.COMPLETION_INDEX
+    source = names.COMPLETION_INDEX if _index_is_known(group) else names.ANNOTATION_TASK
     return {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{source}']"}}}
 
 
