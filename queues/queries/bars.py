@@ -7,6 +7,7 @@ from datetime import datetime
 from queues import snapshot
 from queues.admission.quota import ROOT, Ledger, Line, Tree, demand, in_use, ledger
 from queues.admission.world import NodeState, World
+from queues.queries.room import free_blocks, held
 from queues.queries.rows import FlavorNumbers, TeamBar
 from queues.queries.waits import Waits, waiting
 from tenants.models import Flavor, Membership, Team
@@ -26,17 +27,15 @@ def numbers_of(world: World, waits: Waiting) -> tuple[FlavorNumbers, ...]:
     """Return the numbers of each flavor: installed = in use + free + not usable + outside, unless over-used."""
     titles = dict(Flavor.objects.order_by("id").values_list("id", "title"))
     used: dict[int, int] = defaultdict(int)
-    on_node: dict[int, int] = defaultdict(int)
     for attempt in world.attempts:
-        for row in attempt.placed:
-            units = row.tasks * attempt.groups[row.group].units
-            used[attempt.flavors[row.group]] += units
-            on_node[row.node] += units
+        for of_flavor, units in demand(attempt).items():
+            used[of_flavor] += units
+    on_node = held(world)
     _, lines = in_use(world)
     found = []
     for flavor in world.flavors:
         nodes = [node for node in world.nodes if node.flavor == flavor.id]
-        ready = [node for node in nodes if node.state is NodeState.READY]
+        outside = sum(node.outside_units for node in nodes if node.state is NodeState.READY)
         unusable = [node for node in nodes if node.state is not NodeState.READY]
         waits_here = [row for (_, of_flavor), row in waits.items() if of_flavor == flavor.id]
         found.append(
@@ -45,9 +44,9 @@ def numbers_of(world: World, waits: Waiting) -> tuple[FlavorNumbers, ...]:
                 title=titles.get(flavor.id, ""),
                 installed=sum(node.units for node in nodes),
                 in_use=used[flavor.id],
-                free=sum(max(0, node.units - node.outside_units - on_node[node.id]) for node in ready),
-                not_usable=sum(max(0, node.units - on_node[node.id]) for node in unusable),
-                outside=sum(node.outside_units for node in ready),
+                free=sum(free_blocks(world, flavor.id)),
+                not_usable=sum(max(0, node.units - on_node.get(node.id, 0)) for node in unusable),
+                outside=outside,
                 waiting_units=sum(row.units for row in waits_here),
                 waiting_jobs=sum(row.jobs for row in waits_here),
                 guaranteed=lines[flavor.id].promised,

@@ -7,14 +7,15 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef
 
 from queues import wording
-from queues.admission.board import Board
 from queues.admission.order import Rank
-from queues.admission.world import JobShape
+from queues.admission.quota import Line, in_use
+from queues.admission.world import JobShape, World
 from queues.classes import ask_from_json
 from queues.models import Job, TaskGroup, Verdict
 from queues.queries import ranks
 from queues.queries.jobs import groups_of, job_rows, visible_job
 from queues.queries.reasons import OTHERS, Reasons
+from queues.queries.room import free_blocks
 from queues.queries.rows import Action, Blocker, Explanation, JobRow, OrderRow, QueueOrder
 from queues.queries.waits import units_waiting, waiting
 from queues.states import ENDED, JobState
@@ -33,7 +34,7 @@ def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team
     """
     kind = _flavor(flavor)
     line = ranks.line(kind.id, now=now, limit=limit)
-    free = Board(line.world).ground.free(kind.id)
+    free = sum(free_blocks(line.world, kind.id))
     waits = [row for (_, of_flavor), row in waiting().items() if of_flavor == kind.id]
     rows = _ranked(line.ranks, by, free=free)
     return QueueOrder(
@@ -53,9 +54,9 @@ def explain(by: Actor, uid: UUID, *, now: datetime) -> Explanation:
     groups = groups_of([job])[job.id]
     flavor = groups[0].flavors[0]
     line = ranks.line(flavor, now=now)
-    board = Board(line.world)
-    quota, place = board.lines[flavor], board.tree.number[job.team_id]
-    free, left = board.ground.free(flavor), max(0, quota.promised_room(place))
+    tree, lines = in_use(line.world)
+    quota, place = lines[flavor], tree.number[job.team_id]
+    blocks, left = free_blocks(line.world, flavor), max(0, quota.promised_room(place))
     reason = Reasons([job], by).of(job)
     position = line.position(job) if job.waiting_tasks else None
     ahead = line.ranks[: position.rank - 1] if position else ()
@@ -67,12 +68,12 @@ def explain(by: Actor, uid: UUID, *, now: datetime) -> Explanation:
         team_used=quota.usage[place],
         team_left=left,
         may_borrow=max(0, quota.available(place) - left),
-        free_now=free,
-        largest_free_block=board.ground.largest(flavor),
+        free_now=sum(blocks),
+        largest_free_block=max(blocks, default=0),
         rule=wording.rule(reason.code) if reason else "",
         position=position,
         ahead=tuple(_blockers(ahead[:SHOWN_AHEAD], by, kind=quota.flavor.name)),
-        helps=tuple(_helps(job, groups, board, place=place, known=reason.actions if reason else ())),
+        helps=tuple(_helps(job, groups, line.world, lines, place, known=reason.actions if reason else ())),
         as_of=now,
     )
 
@@ -154,7 +155,7 @@ def _blockers(ahead: Iterable[Rank], by: Actor, *, kind: str) -> Iterator[Blocke
 
 
 def _helps(
-    job: Job, groups: list[TaskGroup], board: Board, *, place: int, known: tuple[Action, ...]
+    job: Job, groups: list[TaskGroup], world: World, lines: dict[int, Line], place: int, *, known: tuple[Action, ...]
 ) -> Iterator[Action]:
     """Yield what would help: what the reason says, a smaller gang, another GPU type that is free."""
     yield from known
@@ -162,11 +163,11 @@ def _helps(
         return
     wish = {flavor for group in groups for flavor in group.flavors}
     flavor, needs = groups[0].flavors[0], _needs(job, groups, groups[0].flavors[0])
-    room = min(board.ground.free(flavor), board.lines[flavor].available(place))
+    room = min(sum(free_blocks(world, flavor)), lines[flavor].available(place))
     fitting = room // groups[0].units * groups[0].units
     if job.shape == JobShape.GANG and 0 < fitting < needs:
-        yield Action(text=f"With {fitting} {board.flavors[flavor].name} instead of {needs} there would be room now.")
-    for other in sorted(set(board.lines) - wish):
-        if min(board.ground.free(other), board.lines[other].available(place)) >= needs:
-            name, free = board.flavors[other].name, board.ground.free(other)
-            yield Action(text=f"Allow {name} as well: {free} are free.")
+        yield Action(text=f"With {fitting} {lines[flavor].flavor.name} instead of {needs} there would be room now.")
+    for other in sorted(set(lines) - wish):
+        free = sum(free_blocks(world, other))
+        if min(free, lines[other].available(place)) >= needs:
+            yield Action(text=f"Allow {lines[other].flavor.name} as well: {free} are free.")
