@@ -71,9 +71,9 @@ def bars_of(world: World, waits: Waiting, by: Actor, *, team: str = "", flavor: 
     return sorted(found, key=_most_starved_first)
 
 
-def _most_starved_first(bar: TeamBar) -> tuple[int, int, str, str]:
+def _most_starved_first(bar: TeamBar) -> tuple[int, bool, int, str, str]:
     owed = min(bar.waiting, max(0, bar.guaranteed - bar.used))
-    return (-owed, -bar.waiting, bar.team, bar.flavor)
+    return (-owed, bar.department, -bar.waiting, bar.team, bar.flavor)
 
 
 class _Facts:
