@@ -152,6 +152,13 @@ TIDEGATE_METRICS_OPEN = env_flag("TIDEGATE_METRICS_OPEN", default=False)
 
 # The log's request id is the answer's; asking for the user there would need the database.
 DJANGO_STRUCTLOG_USER_ID_FIELD = ""
+DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True  # config.requests has made or checked it
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
 
 # Kubernetes: NAME=KUBECONFIG pairs, separated by commas; a path alone is the cluster "default".
 TIDEGATE_CLUSTERS = env("TIDEGATE_CLUSTERS", env("TIDEGATE_KUBECONFIG"))
