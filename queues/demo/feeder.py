@@ -95,7 +95,7 @@ class Feeder:
         next_word = start + TELL_EVERY
         first = self.first()
         while seconds is None or now - start < seconds:
-            if now >= next_look:
+            if now >= next_look or self.pause:
                 self.look()
                 next_look = now + LOOK_EVERY
             while first and not self.pause:
