@@ -61,8 +61,8 @@ class KubeApi:
         """Make a first client; ``dial`` makes further ones from the credentials as they are then."""
         self.requests: Counter[str] = Counter()
         self._dial = dial
-        self._connect_seconds = connect_seconds
-        self._read_seconds = read_seconds
+        self.connect_seconds = connect_seconds
+        self.read_seconds = read_seconds
         self._lock = Lock()
         self._client = dial()
 
@@ -76,7 +76,7 @@ class KubeApi:
         media: str = "application/json",
     ) -> Json:
         """Make one request and return the decoded answer; raise Failure or Unreachable."""
-        data = self._send(verb, path, query, body, media, self._read_seconds).read()
+        data = self._send(verb, path, query, body, media, self.read_seconds).read()
         try:
             answer = json.loads(data)
         except ValueError as error:
@@ -127,7 +127,7 @@ class KubeApi:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            answer = client.call_api(*request, _request_timeout=(self._connect_seconds, read_seconds))
+            answer = client.call_api(*request, _request_timeout=(self.connect_seconds, read_seconds))
         except (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise Unreachable(f"{where}: {_reason(error)}") from error
         return KubeStream(answer.response, where)
@@ -191,7 +191,7 @@ def _dial(path: Path, context: str | None) -> ApiClient:
     try:
         if not path.is_file():
             raise ClusterError(f"kubeconfig {path}: there is no such file")
-        settings = _settings()
+        settings = _Settings()
         _load_file(str(path), context=context, client_configuration=settings, persist_config=False)
     except yaml.YAMLError as error:
         raise ClusterError(f"kubeconfig {path}: not YAML: {_reason(error)}") from error
@@ -199,11 +199,13 @@ def _dial(path: Path, context: str | None) -> ApiClient:
         raise ClusterError(f"kubeconfig {path}: {_reason(error)}") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ClusterError(f"kubeconfig {path}: not shaped as a kubeconfig ({_reason(error)})") from error
+    if not settings.host:
+        raise ClusterError(f"kubeconfig {path}: the context names no server")
     return ApiClient(settings)
 
 
 def _dial_from_inside() -> ApiClient:
-    settings = _settings()
+    settings = _Settings()
     try:
         _load_from_inside(settings)
     except (kube_config.ConfigException, OSError) as error:
@@ -211,12 +213,20 @@ def _dial_from_inside() -> ApiClient:
     return ApiClient(settings)
 
 
-def _settings() -> Configuration:
-    settings = Configuration()
-    # Repeating is the caller's business, who knows what may be repeated and when.
-    settings.retries = False
-    settings.connection_pool_maxsize = POOL_SIZE
-    return settings
+class _Settings(Configuration):
+    """What a client needs to know; no server until one is named."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host = ""
+        # Repeating is the caller's business, who knows what may be repeated and when.
+        self.retries = False
+        self.connection_pool_maxsize = POOL_SIZE
+
+    def get_api_key_with_prefix(self, identifier: str, alias: str | None = None) -> str | None:
+        """Return the token without the line end of the file that it was read from."""
+        key = super().get_api_key_with_prefix(identifier, alias)
+        return key.strip() if key else key
 
 
 def _resource(path: str) -> str:

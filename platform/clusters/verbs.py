@@ -88,15 +88,10 @@ class KubeCluster:
 
     def inventory(self) -> Inventory:
         """List nodes, pods and our Jobs, and why Jobs that lack pods were refused them."""
-        listed = {kind: self._list(path, _selector(kind)) for kind, (path, _) in _KINDS.items()}
-        jobs = listed["jobs"][0]
-        refusals = self._refusals() if any(sightings.lacks_pods(job) for job in jobs) else {}
-        return Inventory(
-            nodes=tuple(sightings.node(node) for node in listed["nodes"][0]),
-            pods=tuple(sightings.pod(pod) for pod in listed["pods"][0]),
-            waves=tuple(sightings.wave(job, refusal=refusals.get(job["metadata"]["uid"], "")) for job in jobs),
-            position={kind: version for kind, (_, version) in listed.items()},
-        )
+        try:
+            return self._inventory()
+        except watching.UNREADABLE as error:
+            raise Unreachable(f"cluster {self.name} listed something that cannot be read: {error}") from error
 
     def watch(self, position: Mapping[str, str], *, seconds: float) -> Iterator[Change]:
         """Yield changes behind ``position`` for at most ``seconds``; raise Gone when the position is too old."""
@@ -163,6 +158,17 @@ class KubeCluster:
     def close(self) -> None:
         """Close connections that are kept open."""
         self.api.close()
+
+    def _inventory(self) -> Inventory:
+        listed = {kind: self._list(path, _selector(kind)) for kind, (path, _) in _KINDS.items()}
+        jobs = listed["jobs"][0]
+        refusals = self._refusals() if any(sightings.lacks_pods(job) for job in jobs) else {}
+        return Inventory(
+            nodes=tuple(sightings.node(node) for node in listed["nodes"][0]),
+            pods=tuple(sightings.pod(pod) for pod in listed["pods"][0]),
+            waves=tuple(sightings.wave(job, refusal=refusals.get(job["metadata"]["uid"], "")) for job in jobs),
+            position={kind: version for kind, (_, version) in listed.items()},
+        )
 
     def _ensure_namespace(self, namespace: str, *, team: str) -> None:
         try:

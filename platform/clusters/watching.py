@@ -11,6 +11,9 @@ from typing import Any, Protocol, TypeAlias
 from clusters import answers
 from clusters.port import Change, ClusterError, Gone, NodeSeen, PodSeen, Unreachable, WaveSeen
 
+# What an object that is not shaped as Kubernetes shapes it raises when it is read.
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
+
 # A stream that ends sooner than this without a word is a fault, not the server's time-out.
 _SHORTEST_STREAM = 1.0
 _JOIN_SECONDS = 10.0
@@ -120,7 +123,7 @@ def _read(hub: _Hub, open_stream: Open, kind: str, parse: Parse, version: str, d
             version = _read_stream(hub, open_stream, kind, parse, version, left)
     except ClusterError as error:
         hub.said.put(error)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except UNREADABLE as error:
         hub.said.put(Unreachable(f"the watch of {kind} sent something that cannot be read: {error}"))
 
 

@@ -1,0 +1,426 @@
+"""The adapter against a server that misbehaves."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusters.kube import KubeApi, connect
+from clusters.names import object_name
+from clusters.port import (
+    ClusterError,
+    Gone,
+    GroupSpec,
+    Launch,
+    NameTaken,
+    NodeSeen,
+    Pin,
+    QuotaRefused,
+    Refused,
+    TaskSpec,
+    Unreachable,
+    WaveRef,
+)
+from clusters.verbs import KubeCluster
+from tests.clusters.faulty import Faulty, answer, failure, half, silence, stream
+
+VERSION = answer({"gitVersion": "v1.37.2"})
+POSITION = {"nodes": "5", "pods": "5", "jobs": "5"}
+NODES, PODS, JOBS = "/api/v1/nodes", "/api/v1/pods", "/apis/batch/v1/jobs"
+OURS = "/apis/batch/v1/namespaces/n/jobs"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+CONTEXT = b"""
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+users: [{name: u, user: {}}]
+"""
+OBJECT = object_name("j", 1, 0)
+
+
+@pytest.fixture
+def server() -> Iterator[Faulty]:
+    with Faulty() as server:
+        yield server
+
+
+@pytest.fixture
+def cluster(server: Faulty, tmp_path: Path) -> Iterator[KubeCluster]:
+    cluster = connect("test", kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
+    assert isinstance(cluster.api, KubeApi)
+    cluster.api.read_seconds = 0.3
+    yield cluster
+    cluster.close()
+
+
+def launch() -> Launch:
+    tasks = (TaskSpec(index=0, task=0, node="gpu-1"),)
+    group = GroupSpec(group=0, tasks=tasks, resource="nvidia.com/gpu", units=1, cpu=1, memory=1, image="i")
+    return Launch(
+        wave="w",
+        job="j",
+        job_name="train",
+        number=1,
+        attempt=1,
+        team="t",
+        queue="q",
+        namespace="n",
+        gang=True,
+        groups=(group,),
+        priority_class="normal",
+        priority_value=0,
+    )
+
+
+def node_event(name: str, version: int, kind: str = "MODIFIED") -> dict[str, object]:
+    return {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": str(version)}}}
+
+
+def names_of(cluster: KubeCluster, *, seconds: float) -> list[tuple[str, str]]:
+    return [
+        (change.seen.name, change.position["nodes"])
+        for change in cluster.watch(POSITION, seconds=seconds)
+        if isinstance(change.seen, NodeSeen)
+    ]
+
+
+def test_a_server_that_is_not_there_is_unreachable(server: Faulty, tmp_path: Path) -> None:
+    cluster = connect("test", kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
+    server.__exit__(None, None, None)
+
+    with pytest.raises(Unreachable, match=server.url):
+        cluster.check()
+
+
+def test_a_server_that_says_nothing_is_unreachable_in_time(cluster: KubeCluster, server: Faulty) -> None:
+    server.tell("GET", "/version", silence)
+    begun = time.monotonic()
+
+    with pytest.raises(Unreachable, match=r"[Tt]imed out"):
+        cluster.check()
+
+    assert time.monotonic() - begun < 3
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        half,
+        answer(b"<html>Please log in</html>"),
+        answer([1, 2]),
+        answer(b""),
+        answer(b"", status=302, headers={"Location": "/"}),
+    ],
+    ids=["cut off", "a page", "a list", "nothing", "a redirect"],
+)
+def test_an_answer_that_cannot_be_trusted_is_no_answer(cluster: KubeCluster, server: Faulty, broken: object) -> None:
+    server.tell("GET", "/version", broken)  # type: ignore[arg-type]
+
+    with pytest.raises(Unreachable):
+        cluster.check()
+
+
+def test_a_throttled_request_says_when_to_come_again(cluster: KubeCluster, server: Faulty) -> None:
+    server.tell("GET", "/version", failure(429, "slow down", headers={"Retry-After": "3"}))
+
+    with pytest.raises(Unreachable, match="slow down") as caught:
+        cluster.check()
+
+    assert caught.value.retry_after == 3.0
+
+
+def test_a_rotated_token_is_read_anew_and_the_request_repeated(server: Faulty, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    cluster = connect("test", kubeconfig=server.kubeconfig(tmp_path / "kubeconfig", token_file=token))
+    server.tell("GET", "/version", failure(401, "Unauthorized"), VERSION)
+    token.write_text("new\n")
+
+    assert cluster.check() == "v1.37.2"
+
+    assert [request.token for request in server.requests] == ["old", "new"]
+    cluster.close()
+
+
+def test_a_token_that_stays_wrong_is_tried_twice_and_no_more(cluster: KubeCluster, server: Faulty) -> None:
+    server.tell("GET", "/version", failure(401, "Unauthorized"))
+
+    with pytest.raises(Unreachable, match="Unauthorized"):
+        cluster.check()
+
+    assert len(server.requests) == 2
+
+
+def test_a_kubeconfig_that_vanished_makes_a_refused_token_unreachable(
+    cluster: KubeCluster, server: Faulty, tmp_path: Path
+) -> None:
+    server.tell("GET", "/version", failure(401, "Unauthorized"))
+    (tmp_path / "kubeconfig").unlink()
+
+    with pytest.raises(Unreachable, match="no such file"):
+        cluster.check()
+
+
+def test_requests_are_counted_by_verb_and_resource(cluster: KubeCluster, server: Faulty) -> None:
+    server.tell("POST", CLASSES, answer({}))
+    server.tell("POST", OURS, answer({"metadata": {"uid": "u"}}))
+    server.tell("DELETE", OURS, answer({}))
+
+    cluster.launch(launch())
+    cluster.stop(WaveRef(wave="w", job="j", number=1, namespace="n", groups=1))
+
+    assert cluster.api.requests == {"create priorityclasses": 1, "create jobs": 1, "delete jobs": 1}
+
+
+def test_a_list_whose_pages_expire_is_taken_whole(cluster: KubeCluster, server: Faulty) -> None:
+    page = {"metadata": {"resourceVersion": "1", "continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
+    whole = {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}
+    nothing = answer({"metadata": {"resourceVersion": "9"}, "items": None})
+    server.tell("GET", NODES, answer(page), failure(410, "expired"), answer(whole))
+    server.tell("GET", PODS, nothing)
+    server.tell("GET", JOBS, nothing)
+
+    seen = cluster.inventory()
+
+    assert [node.name for node in seen.nodes] == ["a", "b"]
+    assert seen.position == {"nodes": "9", "pods": "9", "jobs": "9"}
+    assert [request.query.get("continue") for request in server.requests[:3]] == [None, "more", None]
+
+
+def test_an_inventory_that_makes_no_sense_is_no_answer(cluster: KubeCluster, server: Faulty) -> None:
+    bad = {"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "many"}}}
+    nothing = answer({"metadata": {"resourceVersion": "9"}, "items": []})
+    server.tell("GET", NODES, answer({"metadata": {"resourceVersion": "9"}, "items": [bad]}))
+    server.tell("GET", PODS, nothing)
+    server.tell("GET", JOBS, nothing)
+
+    with pytest.raises(Unreachable, match="many"):
+        cluster.inventory()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (failure(403, "exceeded quota: fence"), QuotaRefused),
+        (failure(403, "you may not"), Refused),
+        (failure(422, "spec.completions: Invalid"), Refused),
+        (failure(500, "webhook timed out"), Unreachable),
+        (failure(404, "no such kind"), Refused),
+        (failure(404, 'namespaces "n" not found', details={"kind": "namespaces"}), Unreachable),
+    ],
+)
+def test_a_refused_launch_says_why(
+    cluster: KubeCluster, server: Faulty, refusal: object, kind: type[ClusterError]
+) -> None:
+    server.tell("POST", CLASSES, failure(409, "already there"))
+    server.tell("POST", OURS, refusal)  # type: ignore[arg-type]
+
+    with pytest.raises(kind):
+        cluster.launch(launch())
+
+
+def test_a_namespace_that_was_lost_is_made_again_by_the_next_pass(cluster: KubeCluster, server: Faulty) -> None:
+    server.tell("POST", "/api/v1/namespaces", answer({"metadata": {}}))
+    server.tell("DELETE", "/api/v1/namespaces/n/resourcequotas/tidegate-fence", failure(404, "not found"))
+    server.tell("POST", CLASSES, answer({}))
+    lost = failure(404, 'namespaces "n" not found', details={"kind": "namespaces"})
+    server.tell("POST", OURS, lost, answer({"metadata": {"uid": "u"}}))
+    cluster.ensure_team("n", team="t", ceiling=None)
+
+    with pytest.raises(Unreachable):
+        cluster.launch(launch())
+    cluster.ensure_team("n", team="t", ceiling=None)
+    cluster.launch(launch())
+
+    assert [request.method for request in server.requests if request.path == "/api/v1/namespaces"] == ["POST", "POST"]
+
+
+def test_an_object_that_goes_while_it_is_examined_can_be_tried_again(cluster: KubeCluster, server: Faulty) -> None:
+    server.tell("POST", CLASSES, answer({}))
+    server.tell("POST", OURS, failure(409, "already exists"))
+
+    with pytest.raises(NameTaken) as caught:
+        cluster.launch(launch())
+
+    assert caught.value.leaving
+
+
+def test_a_create_that_was_cut_off_is_found_by_the_next(cluster: KubeCluster, server: Faulty) -> None:
+    server.tell("POST", CLASSES, answer({}))
+    server.tell("POST", OURS, half, failure(409, "already exists"))
+    labels = {"tidegate.io/wave": "w"}
+    server.tell("GET", f"{OURS}/{OBJECT}", answer({"metadata": {"uid": "u", "labels": labels}}))
+
+    with pytest.raises(Unreachable):
+        cluster.launch(launch())
+    cluster.launch(launch())
+
+    sent = [json.loads(request.body)["metadata"]["name"] for request in server.requests if request.path == OURS]
+    assert sent == [OBJECT, OBJECT]
+
+
+def test_every_pin_is_tried_before_the_first_error_is_raised(cluster: KubeCluster, server: Faulty) -> None:
+    server.tell("PATCH", "/api/v1/namespaces/n/pods/a", failure(500, "broken"))
+    server.tell("PATCH", "/api/v1/namespaces/n/pods/b", answer({}))
+
+    with pytest.raises(Unreachable, match="broken"):
+        cluster.pin([Pin(namespace="n", pod=pod, node="gpu-1", task=0) for pod in "ab"])
+
+    assert {request.path[-1] for request in server.requests} == {"a", "b"}
+
+
+def test_a_pin_that_kubernetes_finds_invalid_is_refused(cluster: KubeCluster, server: Faulty) -> None:
+    gated = {
+        "metadata": {"namespace": "n", "name": "a", "uid": "u"},
+        "spec": {"schedulingGates": [{"name": "tidegate.io/placement"}]},
+    }
+    server.tell("PATCH", "/api/v1/namespaces/n/pods/a", failure(422, "invalid affinity"))
+    server.tell("GET", "/api/v1/namespaces/n/pods/a", answer(gated))
+
+    with pytest.raises(Refused, match="invalid affinity"):
+        cluster.pin([Pin(namespace="n", pod="a", node="gpu-1", task=0)])
+
+
+def test_names_cannot_lead_a_request_elsewhere(cluster: KubeCluster, server: Faulty) -> None:
+    with pytest.raises(Refused):
+        cluster.logs("n/../../nodes", "p?x=1")
+
+    assert server.requests[0].path == "/api/v1/namespaces/n%2F..%2F..%2Fnodes/pods/p%3Fx%3D1/log"
+
+
+def test_a_log_that_breaks_off_says_so(cluster: KubeCluster, server: Faulty) -> None:
+    server.tell("GET", "/api/v1/namespaces/n/pods/p/log", stream(b"one line\n", then="drop"))
+    log = cluster.logs("n", "p")
+
+    assert next(log) == b"one line\n"
+    with pytest.raises(Unreachable, match="broke off"):
+        next(log)
+
+
+def test_a_silent_watch_ends_in_time(cluster: KubeCluster, server: Faulty) -> None:
+    for path in (NODES, PODS, JOBS):
+        server.tell("GET", path, stream(then="silence"))
+    begun = time.monotonic()
+
+    assert list(cluster.watch(POSITION, seconds=0.5)) == []
+
+    assert 0.4 < time.monotonic() - begun < 3
+
+
+def test_a_watch_that_is_cut_goes_on_where_it_was(cluster: KubeCluster, server: Faulty) -> None:
+    for path in (PODS, JOBS):
+        server.tell("GET", path, stream(then="silence"))
+    server.tell(
+        "GET",
+        NODES,
+        stream(node_event("a", 6), b'{"type": "MODIFIED", "obj', then="drop"),
+        stream(node_event("b", 7), node_event("x", 9, "BOOKMARK")),
+        stream(node_event("c", 10), then="silence"),
+    )
+
+    seen = names_of(cluster, seconds=1.5)
+
+    assert seen == [("a", "6"), ("b", "7"), ("c", "10")]
+    asked = [request.query for request in server.requests if request.path == NODES]
+    assert [query["resourceVersion"] for query in asked] == ["5", "6", "9"]
+    assert all(query["allowWatchBookmarks"] == "true" and int(query["timeoutSeconds"]) >= 1 for query in asked)
+
+
+def test_watches_that_end_as_soon_as_they_open_are_no_watch(cluster: KubeCluster, server: Faulty) -> None:
+    for path in (NODES, PODS, JOBS):
+        server.tell("GET", path, stream())
+
+    with pytest.raises(Unreachable, match="as soon as"):
+        list(cluster.watch(POSITION, seconds=5))
+
+    assert len(server.requests) <= 3
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        failure(410, "too old"),
+        stream({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}),
+    ],
+    ids=["as an answer", "as an event"],
+)
+def test_a_position_that_is_too_old_is_gone(cluster: KubeCluster, server: Faulty, end: object) -> None:
+    for path in (NODES, JOBS):
+        server.tell("GET", path, stream(then="silence"))
+    server.tell("GET", PODS, end)  # type: ignore[arg-type]
+
+    with pytest.raises(Gone, match="too old"):
+        list(cluster.watch(POSITION, seconds=5))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        failure(503, "etcd is away"),
+        stream({"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "etcd is away"}}),
+        stream(b"{etcd is away\n"),
+        stream({"type": "ADDED", "object": {"etcd is away": 1}}),
+    ],
+    ids=["an answer", "an event", "no JSON", "no object"],
+)
+def test_a_watch_that_fails_is_unreachable(cluster: KubeCluster, server: Faulty, end: object) -> None:
+    for path in (NODES, JOBS):
+        server.tell("GET", path, stream(then="silence"))
+    server.tell("GET", PODS, end)  # type: ignore[arg-type]
+
+    with pytest.raises(Unreachable):
+        list(cluster.watch(POSITION, seconds=5))
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, "no such file"),
+        (b"", "No configuration|empty"),
+        (b"just text", "kubeconfig"),
+        (b"- 1\n- 2", "kubeconfig"),
+        (b"a: [", "not YAML"),
+        (b"\xff\xfe\x00", "kubeconfig"),
+        (b"apiVersion: v1\nkind: Config\n", "kubeconfig"),
+        (b"current-context: gone\ncontexts: []\nclusters: []\nusers: []\n", "gone"),
+        (CONTEXT + b"clusters: [{name: k, cluster: {}}]\n", "no server"),
+        (
+            CONTEXT + b"clusters: [{name: k, cluster: {server: 'https://a', certificate-authority: gone.crt}}]\n",
+            "gone.crt",
+        ),
+        (
+            CONTEXT.replace(b"{}", b"{tokenFile: gone.token}")
+            + b"clusters: [{name: k, cluster: {server: 'https://a'}}]",
+            "gone.token",
+        ),
+    ],
+    ids=["missing", "empty", "text", "list", "yaml", "binary", "bare", "context", "server", "authority", "token"],
+)
+def test_a_kubeconfig_that_cannot_be_used_is_named_with_its_fault(
+    tmp_path: Path, content: bytes | None, fault: str
+) -> None:
+    path = tmp_path / "kubeconfig"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(ClusterError, match=fault) as caught:
+        connect("test", kubeconfig=path)
+
+    assert str(path) in str(caught.value)
+
+
+def test_a_context_may_be_chosen(server: Faulty, tmp_path: Path) -> None:
+    path = server.kubeconfig(tmp_path / "kubeconfig")
+
+    connect("test", kubeconfig=path, context="here").close()
+    with pytest.raises(ClusterError, match="elsewhere"):
+        connect("test", kubeconfig=path, context="elsewhere")
+
+
+def test_outside_a_cluster_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+    with pytest.raises(ClusterError, match="no kubeconfig"):
+        connect("test")
