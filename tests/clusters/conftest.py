@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from clusters.emulator import Emulator, NodeGroup
-from tests.clusters.emulator_kit import GPU, Talk
+from tests.clusters.emulator_kit import ENTRY, GPU, Talk
 
 _NUMBERS = itertools.count(1)
 NODES = (
@@ -27,7 +27,7 @@ NODES = (
 
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[Emulator]:
-    with Emulator(nodes=NODES, token="secret", patience=0.2, history=500) as running:
+    with Emulator(nodes=NODES, token=ENTRY, patience=0.2, history=500) as running:
         yield running
 
 

@@ -3,13 +3,15 @@
 import http.client
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from clusters.emulator import Emulator
 
 T = TypeVar("T")
+Object = dict[str, Any]
+ENTRY = "let-me-in"
 GPU = "nvidia.com/gpu"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -17,13 +19,15 @@ STEPS = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-def until(look: Callable[[], T], within: float = 10.0) -> T:
+def until(look: Callable[[], T | None], within: float = 10.0) -> T:
     end = time.monotonic() + within
-    while not (found := look()):
+    while True:
+        found = look()
+        if found:
+            return found
         if time.monotonic() > end:
             raise TimeoutError(f"still {found!r} after {within} s")
         time.sleep(0.005)
-    return found
 
 
 class Talk:
@@ -60,41 +64,45 @@ class Talk:
         finally:
             connection.close()
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str) -> Object:
         status, body = self.ask("GET", path)
         assert status == 200, body
-        return body
+        found: Object = body
+        return found
 
-    def make(self, path: str, body: object) -> Any:
+    def make(self, path: str, body: object) -> Object:
         status, made = self.ask("POST", path, body)
         assert status == 201, made
-        return made
+        found: Object = made
+        return found
 
-    def merge(self, path: str, patch: object) -> Any:
+    def merge(self, path: str, patch: object) -> Object:
         status, body = self.ask("PATCH", path, patch, media=MERGE)
         assert status == 200, body
-        return body
+        found: Object = body
+        return found
 
-    def drop(self, path: str, **options: object) -> Any:
+    def drop(self, path: str, **options: object) -> Object:
         status, body = self.ask("DELETE", path, options or None)
         assert status == 200, body
-        return body
+        found: Object = body
+        return found
 
-    def pods_of(self, job: str) -> list[Any]:
-        items: list[Any] = self.get(f"{self.pods}?labelSelector=job-name%3D{job}")["items"]
+    def pods_of(self, job: str) -> list[Object]:
+        items: list[Object] = self.get(f"{self.pods}?labelSelector=job-name%3D{job}")["items"]
         return items
 
-    def running(self, job: str, count: int) -> list[Any]:
+    def running(self, job: str, count: int) -> list[Object]:
         """Wait until so many pods of the job run and return them by completion index."""
         pods = until(lambda: found if len(found := self._in_phase(job, "Running")) == count else None)
         return sorted(pods, key=lambda pod: pod["metadata"]["name"])
 
-    def _in_phase(self, job: str, phase: str) -> list[Any]:
+    def _in_phase(self, job: str, phase: str) -> list[Object]:
         return [pod for pod in self.pods_of(job) if pod["status"]["phase"] == phase]
 
-    def job_over(self, name: str, kind: str = "Complete") -> Any:
+    def job_over(self, name: str, kind: str = "Complete") -> Object:
         """Wait until the job has the condition and return the job."""
-        return until(lambda: job if condition(job := self.get(f"{self.jobs}/{name}"), kind) == "True" else None)
+        return until(lambda: found if condition(found := self.get(f"{self.jobs}/{name}"), kind) == "True" else None)
 
     def gone(self, path: str) -> bool:
         return self.ask("GET", path)[0] == 404
@@ -104,7 +112,7 @@ class Talk:
         events = self.get(f"/api/v1/namespaces/{self.namespace}/events?fieldSelector=involvedObject.name%3D{name}")
         return {event["reason"] for event in events["items"]}
 
-    def watch(self, path: str, seconds: int = 10) -> Iterator[Any]:
+    def watch(self, path: str, seconds: int = 10) -> Generator[Object, None, None]:
         """Yield events of a watch."""
         connection = http.client.HTTPConnection(urlsplit(self.emulator.url).netloc, timeout=30)
         join = "&" if "?" in path else "?"
@@ -119,20 +127,18 @@ class Talk:
             connection.close()
 
 
-def condition(body: Any, kind: str, field: str = "status") -> Any:
+def condition(body: Object, kind: str, field: str = "status") -> str | None:
     rows = (body.get("status") or {}).get("conditions") or []
     return next((row.get(field) for row in rows if row["type"] == kind), None)
 
 
-def container(gpus: int = 1, cpu: str = "100m") -> dict[str, Any]:
+def container(gpus: int = 1, cpu: str = "100m") -> Object:
     limits = {GPU: str(gpus)} if gpus else {}
     resources = {"requests": {"cpu": cpu, "memory": "1Gi"}, "limits": limits}
     return {"name": "main", "image": "example.test/train:1", "command": ["train"], "resources": resources}
 
 
-def pod(
-    name: str, *, gpus: int = 1, cpu: str = "100m", wishes: dict[str, str] | None = None, **spec: Any
-) -> dict[str, Any]:
+def pod(name: str, *, gpus: int = 1, cpu: str = "100m", wishes: dict[str, str] | None = None, **spec: object) -> Object:
     annotations = {f"tidegate.test/{key}": value for key, value in (wishes or {}).items()}
     spec = {"restartPolicy": "Never", "containers": [container(gpus, cpu)], **spec}
     return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
@@ -144,9 +150,9 @@ def job(
     gpus: int = 1,
     n: int = 1,
     wishes: dict[str, str] | None = None,
-    inner: dict[str, Any] | None = None,
-    **spec: Any,
-) -> dict[str, Any]:
+    inner: Object | None = None,
+    **spec: object,
+) -> Object:
     template = pod("ignored", gpus=gpus, wishes=wishes, **(inner or {}))
     del template["metadata"]["name"]
     return {

@@ -3,12 +3,25 @@
 import pytest
 
 from clusters.emulator import Emulator
-from tests.clusters.emulator_kit import APPLY, GPU, MERGE, STEPS, STRATEGIC, Talk, container, job, pod, until
+from tests.clusters.emulator_kit import (
+    APPLY,
+    ENTRY,
+    GPU,
+    MERGE,
+    STEPS,
+    STRATEGIC,
+    Object,
+    Talk,
+    container,
+    job,
+    pod,
+    until,
+)
 
 
 def test_version_and_health_are_served(talk: Talk) -> None:
     assert talk.get("/version")["gitVersion"].startswith("v1.37")
-    assert talk.ask("GET", "/readyz", token="none") == (200, "ok")
+    assert talk.ask("GET", "/readyz", token="") == (200, "ok")
 
 
 def test_discovery_names_every_kind_with_its_verbs(talk: Talk) -> None:
@@ -17,7 +30,8 @@ def test_discovery_names_every_kind_with_its_verbs(talk: Talk) -> None:
     groups = {row["name"] for row in talk.get("/apis")["groups"]}
 
     assert {"pods", "pods/log", "pods/binding", "pods/eviction", "nodes", "nodes/status", "events"} <= core.keys()
-    assert core["pods"]["namespaced"] and not core["nodes"]["namespaced"]
+    assert core["pods"]["namespaced"]
+    assert not core["nodes"]["namespaced"]
     assert "watch" in core["pods"]["verbs"]
     assert batch == {"jobs", "jobs/status"}
     assert groups == {"batch", "coordination.k8s.io", "scheduling.k8s.io"}
@@ -58,7 +72,7 @@ def test_a_missing_or_wrong_token_is_401(talk: Talk, token: str) -> None:
 
 def test_without_a_token_of_its_own_the_emulator_asks_nobody() -> None:
     with Emulator() as open_to_all:
-        assert Talk(open_to_all, "default").ask("GET", "/api/v1/nodes", token="any")[0] == 200
+        assert Talk(open_to_all, "default").ask("GET", "/api/v1/nodes", token=ENTRY)[0] == 200
 
 
 def test_methods_that_a_path_lacks_are_405(talk: Talk) -> None:
@@ -151,9 +165,7 @@ def _bare(**changes: object) -> dict[str, object]:
         ({"terminationGracePeriodSeconds": -1}, "spec.terminationGracePeriodSeconds"),
     ],
 )
-def test_a_pod_that_breaks_a_rule_is_422_and_the_field_is_named(
-    talk: Talk, spec: dict[str, object], field: str
-) -> None:
+def test_a_pod_that_breaks_a_rule_is_422_and_the_field_is_named(talk: Talk, spec: Object, field: str) -> None:
     status, body = talk.ask("POST", talk.pods, pod("p", **spec))
 
     assert (status, body["reason"]) == (422, "Invalid")

@@ -3,6 +3,7 @@
 from tests.clusters.emulator_kit import GPU, MERGE, Talk, condition, job, until
 
 INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
 FOREVER = {"forever": "1"}
 
 
@@ -185,6 +186,49 @@ def test_pods_keep_their_finalizer_until_their_end_is_counted(talk: Talk) -> Non
     talk.job_over("j")
 
     assert "finalizers" not in talk.pods_of("j")[0]["metadata"]
+
+
+def test_with_a_limit_for_each_index_the_others_go_on(talk: Talk) -> None:
+    body = job("j", n=2, gpus=0, backoffLimitPerIndex=0, wishes=FOREVER)
+    del body["spec"]["backoffLimit"]
+    talk.make(talk.jobs, body)
+    first, second = talk.running("j", 2)
+
+    talk.drop(f"{talk.pods}/{first['metadata']['name']}")
+    status = until(lambda: found if (found := talk.get(f"{talk.jobs}/j")["status"]).get("failedIndexes") else None)
+
+    assert (status["failedIndexes"], status["failed"], status["active"]) == ("0", 1, 1)
+    assert [pod["metadata"]["name"] for pod in talk.pods_of("j")] == [second["metadata"]["name"]]
+    talk.drop(f"{talk.pods}/{second['metadata']['name']}")
+    over = talk.job_over("j", "Failed")
+    assert condition(over, "Failed", "reason") == "FailedIndexes"
+    assert over["status"]["failedIndexes"] == "0,1"
+
+
+def test_an_index_is_tried_again_within_its_limit(talk: Talk) -> None:
+    talk.make(talk.jobs, job("j", gpus=0, backoffLimit=9, backoffLimitPerIndex=1, wishes={"exit-code": "1"}))
+
+    over = talk.job_over("j", "Failed")
+
+    counts = sorted(pod["metadata"]["annotations"][f"{FAILURES}"] for pod in talk.pods_of("j"))
+    assert counts == ["0", "1"]
+    assert (over["status"]["failed"], over["status"]["failedIndexes"]) == (2, "0")
+
+
+def test_more_lost_indexes_than_allowed_end_the_job(talk: Talk) -> None:
+    body = job("j", n=3, gpus=0, backoffLimit=9, backoffLimitPerIndex=0, maxFailedIndexes=0, wishes=FOREVER)
+    talk.make(talk.jobs, body)
+    first = talk.running("j", 3)[0]
+
+    talk.drop(f"{talk.pods}/{first['metadata']['name']}")
+
+    assert condition(talk.job_over("j", "Failed"), "Failed", "reason") == "MaxFailedIndexesExceeded"
+
+
+def test_limits_by_index_need_indexes(talk: Talk) -> None:
+    assert talk.ask("POST", talk.jobs, job("a", backoffLimitPerIndex=0, completionMode="NonIndexed"))[0] == 422
+    assert talk.ask("POST", talk.jobs, job("b", maxFailedIndexes=1))[0] == 422
+    assert talk.ask("POST", talk.jobs, job("c", backoffLimitPerIndex=-1))[0] == 422
 
 
 def test_a_job_whose_spec_is_finished_stays_finished(talk: Talk) -> None:

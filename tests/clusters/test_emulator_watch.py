@@ -1,7 +1,7 @@
 """Watches: positions, selectors, bookmarks, 410."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from itertools import islice
 
 from tests.clusters.emulator_kit import Talk
 
@@ -80,7 +80,7 @@ def test_history_is_forgotten_after_so_many_changes(talk: Talk) -> None:
 
 
 def test_a_watch_ends_when_its_time_is_over_with_a_bookmark_for_those_who_asked(talk: Talk) -> None:
-    events: list[Any] = list(talk.watch(f"{talk.maps}?allowWatchBookmarks=true", seconds=1))
+    events = list(talk.watch(f"{talk.maps}?allowWatchBookmarks=true", seconds=1))
     silent = list(talk.watch(talk.maps, seconds=1))
 
     assert [event["type"] for event in events] == ["BOOKMARK"]
@@ -92,7 +92,7 @@ def test_a_streaming_list_says_when_it_is_complete(talk: Talk) -> None:
     talk.make(talk.maps, {"metadata": {"name": "map"}})
     query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
-    events = [event for event, _ in zip(talk.watch(f"{talk.maps}?{query}"), range(2), strict=False)]
+    events = list(islice(talk.watch(f"{talk.maps}?{query}"), 2))
 
     assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
     assert events[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}

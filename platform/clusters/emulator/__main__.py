@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from clusters.emulator.journal import StateError
 from clusters.emulator.orphans import end_with_parent
 from clusters.emulator.server import Emulator
 from clusters.emulator.world import NodeGroup, WorldError, demo, read
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     try:
         emulator = Emulator(nodes=_nodes(asked), token=asked.token, state=asked.state, port=asked.port)
-    except (WorldError, OSError, OverflowError) as error:
+    except (WorldError, StateError, OSError, OverflowError) as error:
         sys.stderr.write(f"emulator: {error}\n")
         return 2
     if asked.die_with_parent:

@@ -38,7 +38,7 @@ class Agenda:
         """Tell whether ``key`` waits for a time."""
         return key in self._later
 
-    def clear(self) -> None:
+    def close(self) -> None:
         """Forget all that is due later."""
         for key in list(self._later):
             self.cancel(key)

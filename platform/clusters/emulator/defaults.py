@@ -16,6 +16,7 @@ from clusters.emulator.kinds import (
 from clusters.emulator.store import Object
 
 DEFAULT_GRACE = 30
+_UNLIMITED = 2**31 - 1
 JOB_NAME = "batch.kubernetes.io/job-name"
 JOB_UID = "batch.kubernetes.io/controller-uid"
 
@@ -82,7 +83,8 @@ def _job_spec(body: Object) -> Object:
     """Return a Job's spec with defaults; selector and labels wait for the uid."""
     given = body.get("spec") or {}
     spec = {
-        "backoffLimit": 6,
+        # A limit for each index alone leaves the sum unlimited.
+        "backoffLimit": _UNLIMITED if given.get("backoffLimitPerIndex") is not None else 6,
         "completionMode": "NonIndexed",
         "suspend": False,
         "manualSelector": False,

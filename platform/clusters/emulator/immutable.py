@@ -14,6 +14,7 @@ _FREE_IN_JOBS = (
     "parallelism",
     "suspend",
     "backoffLimit",
+    "maxFailedIndexes",
     "activeDeadlineSeconds",
     "ttlSecondsAfterFinished",
     "completions",

@@ -1,5 +1,6 @@
 """The pods of a Job: which it has, which it lacks, what a new one looks like. Pure."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -10,21 +11,20 @@ from clusters.emulator.store import Object
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
 MOST_AT_ONCE = 500
 _LONGEST_BASE = 57
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """A Job's pods by what they mean for it; ``wanted`` are the indexes to make now (None without indexes)."""
+    """A Job's pods by what they mean for it; the ended ones are those that were not counted before."""
 
     active: list[Object]
     terminating: list[Object]
     ended_well: list[Object]
     ended_badly: list[Object]
     ready: int
-    done_before: frozenset[int]
-    wanted: list[int | None]
 
     @property
     def counted(self) -> list[Object]:
@@ -34,43 +34,92 @@ class Census:
 
 def take_census(job: Object, pods: list[Object]) -> Census:
     """Sort the Job's pods; an ended pod counts only while it carries the tracking finalizer."""
-    patient = job["spec"]["podReplacementPolicy"] == "Failed"
-    active = [pod for pod in pods if not finished(pod) and not leaving(pod)]
-    terminating = [pod for pod in pods if not finished(pod) and leaving(pod)]
-    tracked = [pod for pod in pods if TRACKING in (pod["metadata"].get("finalizers") or ())]
-    well = [pod for pod in tracked if pod["status"]["phase"] == "Succeeded"]
-    badly = [
-        pod
-        for pod in tracked
-        if pod["status"]["phase"] == "Failed" or (not patient and leaving(pod) and not finished(pod))
-    ]
-    done = indexes((job.get("status") or {}).get("completedIndexes", ""))
-    busy = [*active, *terminating] if patient else active
-    return Census(
-        active=active,
-        terminating=terminating,
-        ended_well=well,
-        ended_badly=badly,
-        ready=sum(holds(pod, "Ready") for pod in active),
-        done_before=done,
-        wanted=_wanted(job, busy, well, done),
-    )
+    active: list[Object] = []
+    terminating: list[Object] = []
+    well, badly = [], []
+    for pod in pods:
+        phase, tracked = pod["status"]["phase"], TRACKING in (pod["metadata"].get("finalizers") or ())
+        if not finished(pod):
+            (terminating if leaving(pod) else active).append(pod)
+        if tracked and phase == "Succeeded":
+            well.append(pod)
+        elif tracked and (phase == "Failed" or (leaving(pod) and not _is_patient(job))):
+            badly.append(pod)
+    ready = sum(holds(pod, "Ready") for pod in active)
+    return Census(active=active, terminating=terminating, ended_well=well, ended_badly=badly, ready=ready)
 
 
-def _wanted(job: Object, busy: list[Object], well: list[Object], done: frozenset[int]) -> list[int | None]:
-    """Return the indexes of the pods to make."""
+def _is_patient(job: Object) -> bool:
+    """Tell whether the Job waits for a pod to have ended before it counts and replaces it."""
+    return bool(job["spec"]["podReplacementPolicy"] == "Failed")
+
+
+def count(job: Object, status: Object, census: Census) -> Object:
+    """Return the Job's status with the pods that ended since the last look."""
+    spec, new = job["spec"], {**status}
+    if census.ended_badly:
+        new["failed"] = new.get("failed", 0) + len(census.ended_badly)
+    if spec["completionMode"] != "Indexed":
+        if census.ended_well:
+            new["succeeded"] = new.get("succeeded", 0) + len(census.ended_well)
+        return new
+    done = indexes(status.get("completedIndexes", "")) | {_index(pod) for pod in census.ended_well}
+    if done:
+        new |= {"succeeded": len(done), "completedIndexes": ranges(done)}
+    limit = spec.get("backoffLimitPerIndex")
+    if limit is not None:
+        lost = {_index(pod) for pod in census.ended_badly if _failures(pod) >= limit}
+        new["failedIndexes"] = ranges((indexes(status.get("failedIndexes", "")) | lost) - done)
+    return new
+
+
+def missing(job: Object, status: Object, census: Census) -> list[int | None]:
+    """Return the indexes of the pods to make now (None for Jobs without indexes), after counting."""
     spec = job["spec"]
+    busy = [*census.active, *census.terminating] if _is_patient(job) else census.active
     room = spec["parallelism"] - len(busy)
     if spec["completionMode"] != "Indexed":
-        finished_now = (job.get("status") or {}).get("succeeded", 0) + len(well)
+        done = status.get("succeeded", 0)
         if "completions" in spec:
-            room = min(room, spec["completions"] - finished_now - len(busy))
-        elif finished_now:
+            room = min(room, spec["completions"] - done - len(busy))
+        elif done:
             room = 0
         return [None] * min(max(room, 0), MOST_AT_ONCE)
-    taken = done | {index_of(pod) for pod in (*busy, *well)}
+    over = indexes(status.get("completedIndexes", "")) | indexes(status.get("failedIndexes", ""))
+    taken = over | {_index(pod) for pod in busy}
     free = (index for index in range(spec["completions"]) if index not in taken)
     return list(islice(free, min(max(room, 0), MOST_AT_ONCE)))
+
+
+def all_decided(job: Object, status: Object) -> bool:
+    """Tell whether every index has succeeded or failed for good, and one at least has failed."""
+    lost = indexes(status.get("failedIndexes", ""))
+    return bool(lost) and len(lost) + status.get("succeeded", 0) >= job["spec"]["completions"]
+
+
+def too_many_lost(job: Object, status: Object) -> bool:
+    """Tell whether more indexes have failed for good than the Job allows."""
+    most = job["spec"].get("maxFailedIndexes")
+    return most is not None and len(indexes(status.get("failedIndexes", ""))) > most
+
+
+def _index(pod: Object) -> int:
+    """Return a pod's index; one without counts as outside of every Job."""
+    found = index_of(pod)
+    return -1 if found is None else found
+
+
+def _failures(pod: Object) -> int:
+    """Return how often the pod's index had failed before the pod was made."""
+    text = (pod["metadata"].get("annotations") or {}).get(FAILURES, "")
+    return int(text) if text.isdigit() else 0
+
+
+def failures_of(index: int | None, pods: list[Object]) -> int:
+    """Return how often an index has failed, by the pods that are left."""
+    return max(
+        (_failures(pod) + 1 for pod in pods if index_of(pod) == index and pod["status"]["phase"] == "Failed"), default=0
+    )
 
 
 def index_of(pod: Object) -> int | None:
@@ -79,8 +128,8 @@ def index_of(pod: Object) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def new_pod(job: Object, index: int | None) -> Object:
-    """Return the pod that the Job lacks."""
+def new_pod(job: Object, index: int | None, failures: int) -> Object:
+    """Return the pod that the Job lacks; its index has failed ``failures`` times."""
     metadata, template = job["metadata"], job["spec"]["template"]
     labels = {**(template["metadata"].get("labels") or {})}
     annotations = {**(template["metadata"].get("annotations") or {})}
@@ -88,6 +137,8 @@ def new_pod(job: Object, index: int | None) -> Object:
     base = metadata["name"]
     if index is not None:
         labels[INDEX] = annotations[INDEX] = str(index)
+        if "backoffLimitPerIndex" in job["spec"]:
+            annotations[FAILURES] = str(failures)
         spec["hostname"] = spec.get("hostname") or f"{metadata['name']}-{index}"
         spec["containers"] = [_with_index(each) for each in spec["containers"]]
         base = f"{base}-{index}"
@@ -126,7 +177,7 @@ def indexes(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def ranges(found: set[int]) -> str:
+def ranges(found: Collection[int]) -> str:
     """Write ``0-2,5``; two neighbours stand apart by a comma, as the Job controller writes them."""
     parts: list[list[int]] = []
     for index in sorted(found):

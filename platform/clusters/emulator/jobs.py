@@ -5,7 +5,18 @@ from clusters.emulator.core import Core, condition, controller, holds, leaving, 
 from clusters.emulator.deletion import delete
 from clusters.emulator.errors import ApiError
 from clusters.emulator.events import Recorder
-from clusters.emulator.jobpods import TRACKING, Census, index_of, new_pod, ranges, take_census
+from clusters.emulator.jobpods import (
+    TRACKING,
+    Census,
+    all_decided,
+    count,
+    failures_of,
+    index_of,
+    missing,
+    new_pod,
+    take_census,
+    too_many_lost,
+)
 from clusters.emulator.kinds import JOBS, PODS
 from clusters.emulator.registry import Registry
 from clusters.emulator.store import Change, Object
@@ -68,7 +79,7 @@ class Jobs:
         status = {**(job.get("status") or {})}
         census = take_census(job, pods)
         if not over:
-            self._count(status, census, job)
+            status = count(job, status, census)
             if not leaving(job):
                 self._advance(job, status, census)
                 pods = [body for kind, body in self._core.store.owned(uid) if kind is PODS]
@@ -79,22 +90,6 @@ class Jobs:
         for pod in census.counted if not (over or leaving(job)) else pods:
             self._release(pod)
 
-    def _count(self, status: Object, census: Census, job: Object) -> None:
-        """Add the pods that ended since the last look."""
-        done = set(census.done_before)
-        for pod in census.ended_well:
-            index = index_of(pod)
-            if job["spec"]["completionMode"] == "Indexed":
-                if index is not None:
-                    done.add(index)
-            else:
-                status["succeeded"] = status.get("succeeded", 0) + 1
-        if job["spec"]["completionMode"] == "Indexed" and done:
-            status["succeeded"] = len(done)
-            status["completedIndexes"] = ranges(done)
-        if census.ended_badly:
-            status["failed"] = status.get("failed", 0) + len(census.ended_badly)
-
     def _advance(self, job: Object, status: Object, census: Census) -> None:
         """Start, stop or make pods, or find that the Job is deciding its end."""
         spec, now = job["spec"], self._core.stamp()
@@ -102,6 +97,11 @@ class Jobs:
             self._stop(job, census.active)
         elif status.get("failed", 0) > spec["backoffLimit"]:
             self._target(job, status, census, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        elif too_many_lost(job, status):
+            message = "Job has exceeded the specified maximal number of failed indexes"
+            self._target(job, status, census, "MaxFailedIndexesExceeded", message)
+        elif all_decided(job, status):
+            self._target(job, status, census, "FailedIndexes", "Job has failed indexes")
         elif self._too_long(job, status):
             message = "Job was active longer than specified deadline"
             self._target(job, status, census, "DeadlineExceeded", message)
@@ -157,14 +157,16 @@ class Jobs:
         if surplus > 0:
             self._stop(job, sorted(census.active, key=lambda pod: index_of(pod) or 0)[-surplus:])
         elif not self._core.agenda.waits(("job retry", job["metadata"]["uid"])):
-            self._make(job, census)
+            self._make(job, missing(job, status, census))
 
-    def _make(self, job: Object, census: Census) -> None:
+    def _make(self, job: Object, wanted: list[int | None]) -> None:
         """Create missing pods; a refusal is told and tried again later."""
         metadata = job["metadata"]
-        for index in census.wanted:
+        pods = [body for kind, body in self._core.store.owned(metadata["uid"]) if kind is PODS] if wanted else []
+        for index in wanted:
+            body = new_pod(job, index, failures_of(index, pods))
             try:
-                pod = self._registry.create(PODS, metadata["namespace"], new_pod(job, index))
+                pod = self._registry.create(PODS, metadata["namespace"], body)
             except ApiError as refusal:
                 self._recorder.note(
                     job, JOBS, "FailedCreate", f"Error creating: {refusal.message}", source=SOURCE, warning=True

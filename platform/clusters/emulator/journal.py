@@ -1,10 +1,11 @@
 """The state on disk: each change is appended at once, so that a killed emulator comes back as it was."""
 
+import fcntl
 import json
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 from clusters.emulator.kinds import EVENTS, KINDS, Kind
 from clusters.emulator.store import Change, Store
@@ -12,6 +13,10 @@ from clusters.emulator.store import Change, Store
 _BY_NAME = {kind.qualified: kind for kind in KINDS}
 _SMALL = 4 * 1024 * 1024
 _GROWTH = 4
+
+
+class StateError(Exception):
+    """The state file is in use by another emulator, or holds something else."""
 
 
 class Journal:
@@ -22,6 +27,7 @@ class Journal:
         self._store = store
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = self._locked()
         self._load()
         self._written = 0
         self._file: BinaryIO = self._rewrite()
@@ -36,6 +42,17 @@ class Journal:
     ) -> None:
         """Close the file."""
         self._file.close()
+        self._lock.close()
+
+    def _locked(self) -> BinaryIO:
+        """Hold a lock that ends with this process; raise StateError where another holds it."""
+        lock = self._path.with_name(self._path.name + ".lock").open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            raise StateError(f"{self._path} is in use by another emulator") from error
+        return lock
 
     def _load(self) -> None:
         """Replay the file; a last line that was cut short by a kill is left out."""
@@ -46,18 +63,22 @@ class Journal:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                row = json.loads(line)
-                self._store.version = max(self._store.version, row["version"])
-                if "kind" not in row:
-                    continue
-                key = (row["kind"], row["namespace"], row["name"])
-                rows.pop(key, None)
-                if row["body"] is not None:
-                    rows[key] = row["body"]
+                try:
+                    self._replay(rows, json.loads(line))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise StateError(f"{self._path} holds no emulator's state") from error
         for (kind, _, _), body in rows.items():
             if kind in _BY_NAME:
                 self._store.load(_BY_NAME[kind], body)
         self._store.forget()
+
+    def _replay(self, rows: dict[tuple[str, str, str], dict[str, object]], row: dict[str, Any]) -> None:
+        self._store.version = max(self._store.version, row["version"])
+        if "kind" in row:
+            key = (row["kind"], row["namespace"], row["name"])
+            rows.pop(key, None)
+            if row["body"] is not None:
+                rows[key] = row["body"]
 
     def _heed(self, change: Change) -> None:
         if change.kind is EVENTS:

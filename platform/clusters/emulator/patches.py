@@ -129,7 +129,9 @@ def _apply(document: Any, step: Object) -> Any:  # noqa: ANN401 - any JSON value
             raise ValueError("unexpected kind of operation")
 
 
-def _split(pointer: str) -> list[str]:
+def _split(pointer: object) -> list[str]:
+    if not isinstance(pointer, str):
+        raise TypeError(f"{pointer} is no JSON pointer")
     if pointer and not pointer.startswith("/"):
         raise ValueError(f"{pointer} is no JSON pointer")
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]

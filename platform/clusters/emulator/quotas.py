@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from clusters.emulator.core import Core, finished
 from clusters.emulator.errors import forbidden
-from clusters.emulator.kinds import JOBS, KINDS, PODS, RESOURCE_QUOTAS, Kind
+from clusters.emulator.kinds import EVENTS, KINDS, PODS, RESOURCE_QUOTAS, Kind
 from clusters.emulator.quantities import milli, render
 from clusters.emulator.store import Change, Object
 
@@ -95,7 +95,7 @@ class Quotas:
         return used
 
     def _heed(self, change: Change) -> None:
-        if change.kind in {PODS, JOBS, RESOURCE_QUOTAS}:
+        if change.kind.namespaced and change.kind is not EVENTS:
             namespace = change.new.body["metadata"]["namespace"]
             if self._core.store.bodies(RESOURCE_QUOTAS, namespace):
                 self._core.agenda.soon(("quota", namespace), lambda: self._refresh(namespace))

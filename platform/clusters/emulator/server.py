@@ -42,7 +42,8 @@ class Emulator:
     """A small Kubernetes API server with nodes; a context manager that serves from a thread of its own.
 
     ``token`` empty asks nobody who they are; ``state`` is a file that outlives the process; ``history`` is how many
-    changes of a kind a watch can go back; ``patience`` how many seconds a silent node stays ready.
+    changes of a kind a watch can go back; ``patience`` how many seconds a silent node stays ready. Raise OSError for a
+    port that is taken, StateError for a state that is in use or none.
     """
 
     def __init__(
@@ -58,20 +59,17 @@ class Emulator:
         """Take the port at once, so that ``url`` is known; serve later."""
         self.token = token
         self._nodes = tuple(nodes)
-        self._state = state
-        self._history = history
         self._patience = patience
-        # With the protocol named, asyncio sets TCP_NODELAY; without it every answer waits 40 ms for an acknowledgement.
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(("127.0.0.1", port))
-        self._socket.listen(1024)
+        self._store = Store(keep=history)
+        with contextlib.ExitStack() as undo:
+            self._socket = undo.enter_context(_listening(port))
+            self._journal = contextlib.nullcontext() if state is None else Journal(self._store, state)
+            undo.pop_all()
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None
-        self._store: Store | None = None
         self._app: App | None = None
 
     def __enter__(self) -> Self:
@@ -101,7 +99,7 @@ class Emulator:
 
     def compact(self) -> None:
         """Forget every past change, so that older positions are answered with 410."""
-        if self._loop is not None and self._store is not None:
+        if self._loop is not None:
             asyncio.run_coroutine_threadsafe(_call(self._store.forget), self._loop).result(_START_LIMIT)
 
     def kubeconfig(self, path: Path) -> Path:
@@ -129,18 +127,15 @@ class Emulator:
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        with contextlib.ExitStack() as stack:
-            core = Core(store=Store(keep=self._history), agenda=Agenda(self._loop), clock=clock.now)
-            self._store = core.store
-            if self._state is not None:
-                stack.enter_context(Journal(core.store, self._state))
-            stack.callback(core.agenda.clear)
+        core = Core(store=self._store, agenda=Agenda(self._loop), clock=clock.now)
+        with self._journal, contextlib.closing(core.agenda):
             self._app = _assemble(core, self._nodes, token=self.token, patience=self._patience)
             config = uvicorn.Config(
                 self._app,
                 lifespan="off",
                 log_config=None,
                 access_log=False,
+                log_level="warning",
                 server_header=False,
                 date_header=False,
                 timeout_keep_alive=_KEEP_ALIVE,
@@ -151,6 +146,20 @@ class Emulator:
             self._ready.set()
             ready()
             await self._server.serve(sockets=[self._socket])
+
+
+def _listening(port: int) -> socket.socket:
+    """Return a socket that listens on this machine only."""
+    # With the protocol named, asyncio sets TCP_NODELAY; without it every answer waits 40 ms for an acknowledgement.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        listening.listen(1024)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
 
 
 class _Server(uvicorn.Server):

@@ -97,6 +97,8 @@ _SHAPES: dict[Kind, dict[str, Any]] = {
             "parallelism": int,
             "completions": int,
             "backoffLimit": int,
+            "backoffLimitPerIndex": int,
+            "maxFailedIndexes": int,
             "activeDeadlineSeconds": int,
             "ttlSecondsAfterFinished": int,
             "completionMode": str,

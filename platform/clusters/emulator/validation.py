@@ -14,6 +14,15 @@ LABEL_LENGTH = 63
 NAME_LENGTH = 253
 LARGEST_WEIGHT = 100
 LARGEST_INDEXED = 100_000
+_COUNTS = (
+    "parallelism",
+    "completions",
+    "backoffLimit",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+    "activeDeadlineSeconds",
+    "ttlSecondsAfterFinished",
+)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -222,15 +231,28 @@ def _job(body: Object) -> Causes:
         yield "spec.template.spec.restartPolicy", 'Required value: valid values: "OnFailure", "Never"'
     if len(name) > LABEL_LENGTH:
         yield "spec.template.labels", f'Invalid value: "{name}": must be no more than {LABEL_LENGTH} bytes'
-    for key in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
+    for key in _COUNTS:
         if spec.get(key, 0) < 0:
             yield f"spec.{key}", f"Invalid value: {spec[key]}: must be greater than or equal to 0"
     if spec["completionMode"] not in {"Indexed", "NonIndexed"}:
         yield "spec.completionMode", f'Unsupported value: "{spec["completionMode"]}"'
     if spec["completionMode"] == "Indexed":
         yield from _indexed(spec, name)
+    yield from _per_index(spec)
     if spec["podReplacementPolicy"] not in {"Failed", "TerminatingOrFailed"}:
         yield "spec.podReplacementPolicy", f'Unsupported value: "{spec["podReplacementPolicy"]}"'
+
+
+def _per_index(spec: Object) -> Causes:
+    limit, most = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
+    if limit is not None and spec["completionMode"] != "Indexed":
+        yield "spec.backoffLimitPerIndex", f"Invalid value: {limit}: requires indexed completion mode"
+    if limit is not None and spec["template"]["spec"]["restartPolicy"] != "Never":
+        yield "spec.template.spec.restartPolicy", "Invalid value: only Never is allowed with backoffLimitPerIndex"
+    if most is not None and limit is None:
+        yield "spec.backoffLimitPerIndex", "Required value: when maxFailedIndexes is specified"
+    if most is not None and most > spec.get("completions", 0):
+        yield "spec.maxFailedIndexes", f"Invalid value: {most}: must be less than or equal to completions"
 
 
 def _indexed(spec: Object, name: str) -> Causes:
