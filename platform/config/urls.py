@@ -19,7 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/errors/<str:name>", docs.error_kind),
     path("api/v1/", include("tenants.api.urls")),
     path("api/v1/", include("queues.api.urls")),
-    re_path(r"^api(/|$)", docs.nothing),
+    re_path(r"^api(?:/|$)", docs.nothing),
     path("", include("tenants.urls")),
     path("", include("queues.urls")),
 ]

@@ -123,7 +123,7 @@ _plain("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF")
 _plain("null", r"^(?:~|null|Null|NULL|)$", "~nN")
 PlainLoader.yaml_implicit_resolvers[""] = [("tag:yaml.org,2002:null", re.compile(r"^$"))]
 _plain("int", r"^[-+]?(?:0|[1-9][0-9]*)$", "-+0123456789")
-_plain("float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789")
+_plain("float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789")  # 12e4 may be a commit
 PlainLoader.add_constructor("tag:yaml.org,2002:int", lambda _, node: _whole(str(node.value)))
 PlainLoader.add_constructor("tag:yaml.org,2002:float", lambda _, node: float(node.value))
 
@@ -180,7 +180,7 @@ def _too_deep() -> Unreadable:
 
 def _check(value: object, depth: int = 1) -> None:
     """Refuse what no column takes: deep nesting, NUL and half characters, numbers without bounds."""
-    if depth > DEEPEST + 1:
+    if depth > DEEPEST and isinstance(value, dict | list):
         raise _too_deep()
     if isinstance(value, str) and ODD.search(value):
         raise Unreadable("A text has a character (NUL or half of a pair) that cannot be stored.", code="bad_character")
