@@ -97,6 +97,10 @@ class ControlPlane:
         process.kill()
         process.wait(STOP_SECONDS)
 
+    def runs(self, name: str) -> bool:
+        """Tell whether a part runs."""
+        return name in self._processes and self._processes[name].poll() is None
+
     def restart_api_server(self) -> None:
         """Kill the API server and start it again on its etcd: from then on every older position is too old (410)."""
         self.kill("kube-apiserver")

@@ -1,0 +1,92 @@
+"""What only a real control plane can show of the adapter."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from clusters.kube import KubeCluster, connect
+from clusters.port import Refused, Unreachable
+from tests.clusters.waiting import until
+from tests.kubernetes.controlplane import ControlPlane
+from tests.kubernetes.session import RealCluster
+
+pytestmark = pytest.mark.kubernetes
+
+
+@pytest.fixture
+def plane(cluster_under_test: RealCluster) -> Iterator[ControlPlane]:
+    plane = cluster_under_test.plane
+    if plane is None:
+        pytest.skip("this cluster is not ours to break")
+    yield plane
+    if not plane.runs("kube-apiserver"):
+        plane.start_api_server()
+
+
+@pytest.fixture
+def cluster(cluster_under_test: RealCluster) -> Iterator[KubeCluster]:
+    cluster = connect("real", kubeconfig=cluster_under_test.kubeconfig)
+    yield cluster
+    cluster.close()
+
+
+def test_an_api_server_that_dies_and_returns_is_found_again(plane: ControlPlane, cluster: KubeCluster) -> None:
+    assert cluster.check().startswith("v1.")
+    plane.kill("kube-apiserver")
+
+    with pytest.raises(Unreachable):
+        cluster.check()
+
+    plane.start_api_server()
+
+    assert cluster.check().startswith("v1.")
+
+
+def test_a_watch_notices_that_the_api_server_has_died(plane: ControlPlane, cluster: KubeCluster) -> None:
+    watch = cluster.watch(cluster.inventory().position, seconds=60)
+    namespace = "default"
+    cluster.ensure_team(namespace, team="t", ceiling={"nvidia.com/gpu": 1})
+
+    plane.kill("kube-apiserver")
+
+    with pytest.raises(Unreachable):
+        list(watch)
+    plane.start_api_server()
+    cluster.ensure_team(namespace, team="t", ceiling=None)
+
+
+def test_a_user_without_rights_is_refused_with_the_servers_words(plane: ControlPlane) -> None:
+    nobody = connect("real", kubeconfig=plane.kubeconfig_of("nobody"))
+
+    with pytest.raises(Refused, match="forbidden"):
+        nobody.inventory()
+
+    nobody.close()
+
+
+def test_a_token_that_nobody_knows_is_unreachable_not_refused(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    wrong = tmp_path_factory.mktemp("wrong") / "kubeconfig"
+    wrong.write_text(plane.kubeconfig.read_text().replace('"token": "', '"token": "x'))
+    stranger = connect("real", kubeconfig=wrong)
+
+    with pytest.raises(Unreachable, match="Unauthorized"):
+        stranger.check()
+
+    stranger.close()
+
+
+def test_a_silent_kubelet_shows_its_node_as_not_ready(plane: ControlPlane, cluster: KubeCluster) -> None:
+    assert plane.seconds_to_start > 0
+    body = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "dead", "labels": {"tidegate.test/kubelet": "down"}},
+    }
+
+    cluster.api.ask("create", "/api/v1/nodes", body=body)
+
+    seen = until(lambda: [node for node in cluster.inventory().nodes if node.name == "dead"])[0]
+    assert not seen.ready
+    cluster.api.ask("delete", "/api/v1/nodes/dead")
