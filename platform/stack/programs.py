@@ -1,12 +1,14 @@
 """What `make run` runs, in which order, and with which environment."""
 
+import errno
 import json
 import os
 import secrets
+import socket
 import sys
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stack.running import MARK
@@ -14,7 +16,8 @@ from stack.servers import Postgres, Server, StartFailed, Valkey, free_port, list
 from stack.supervisor import Program
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRST_PORT, PORTS = 8000, 100
+FIRST_PORT, PORTS, LAST_PORT = 8000, 100, 65535
+LOCAL = {"127.0.0.1", "0.0.0.0", "::1"}  # noqa: S104  how a browser on this machine calls them: localhost
 
 
 @dataclass(slots=True)
@@ -43,14 +46,14 @@ class Plan:
     data: Path
     servers: tuple[Server, ...]
     emulator: int | None
-    host: str
-    port: int
+    web: socket.socket
     env: dict[str, str]
 
     @property
     def address(self) -> str:
         """Return where a browser finds Tidegate."""
-        return f"http://{'localhost' if self.host in {'127.0.0.1', '0.0.0.0', '::1'} else self.host}:{self.port}"  # noqa: S104  compared, not bound
+        host, port = self.web.getsockname()[:2]
+        return f"http://{'localhost' if host in LOCAL else host}:{port}"
 
 
 def plan(data: Path, *, verbose: bool = False) -> Plan:
@@ -83,8 +86,7 @@ def plan(data: Path, *, verbose: bool = False) -> Plan:
         data=data,
         servers=tuple(servers),
         emulator=None if named else free_port(),
-        host=host,
-        port=web_port(host),
+        web=web_socket(host),
         env=env,
     )
 
@@ -102,22 +104,20 @@ def secret(path: Path) -> str:
     return path.read_text()
 
 
-def web_port(host: str) -> int:
-    """Return TIDEGATE_PORT, or the first free port from 8000."""
-    if fixed := os.environ.get("TIDEGATE_PORT"):
-        if not fixed.isdigit() or not 0 < int(fixed) < 65536:  # noqa: PLR2004  the largest port
-            raise StartFailed(f"TIDEGATE_PORT is {fixed!r}: give a number from 1 to 65535")
-        if listens(int(fixed)):
-            raise StartFailed(
-                f"port {fixed} (TIDEGATE_PORT) is taken by another program; choose another one or unset it"
-            )
-        return int(fixed)
-    for port in range(FIRST_PORT, FIRST_PORT + PORTS):
-        if not listens(port):
-            return port
-    raise StartFailed(
-        f"no free port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} on {host}; name one with TIDEGATE_PORT"
-    )
+def web_socket(host: str) -> socket.socket:
+    """Return a socket that listens on TIDEGATE_PORT, or on the first free port from 8000."""
+    fixed = os.environ.get("TIDEGATE_PORT")
+    if fixed and (not fixed.isdigit() or not 0 < int(fixed) <= LAST_PORT):
+        raise StartFailed(f"TIDEGATE_PORT is {fixed!r}: give a number from 1 to {LAST_PORT}")
+    for port in [int(fixed)] if fixed else range(FIRST_PORT, FIRST_PORT + PORTS):
+        try:
+            return socket.create_server((host, port), backlog=1024)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise StartFailed(f"cannot listen on {host}:{port} (TIDEGATE_HOST): {error.strerror}") from error
+    if fixed:
+        raise StartFailed(f"port {fixed} (TIDEGATE_PORT) is taken by another program; choose another one or unset it")
+    raise StartFailed(f"no free port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1}; name one with TIDEGATE_PORT")
 
 
 def servers(plan: Plan) -> list[Program]:
@@ -163,12 +163,11 @@ def preparations(plan: Plan) -> list[tuple[str, Program]]:
 def processes(plan: Plan) -> list[Program]:
     """Return Tidegate's own processes."""
     level = plan.env["TIDEGATE_LOG_LEVEL"].lower()
-    web = ["uvicorn", "config.asgi:application", "--host", plan.host, "--port", str(plan.port), "--log-level", level]
     celery = ("celery", "--app", "config.celery", "--quiet")
     queues = ("--queues", "admission,release", "--concurrency", "2", "--loglevel", level)
     beat = ("--schedule", str(plan.data / "beat"), "--pidfile", "", "--loglevel", level)
     commands = {
-        "web": python(*web, "--no-access-log", "--timeout-graceful-shutdown", "2"),
+        "web": python("stack.web", str(plan.web.fileno()), level),
         "worker": python(
             *celery, "worker", *queues, "--without-gossip", "--without-mingle", "--hostname", "worker@demo"
         ),
@@ -177,10 +176,9 @@ def processes(plan: Plan) -> list[Program]:
     }
     # In a container people are root, and Celery's warning about that is nothing that they can act on.
     env = {**plan.env, "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
-    return [
-        Program(name=name, command=command, env=env, ready=Ready(plan.address) if name == "web" else lambda: True)
-        for name, command in commands.items()
-    ]
+    programs = [Program(name=name, command=command, env=env) for name, command in commands.items()]
+    programs[0] = replace(programs[0], ready=Ready(plan.address), sockets=(plan.web.fileno(),))
+    return programs
 
 
 def feeder(plan: Plan) -> Program:

@@ -24,7 +24,7 @@ COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 class Program:
     """What to run: ``stop`` is the signal that ends it in good order within ``patience`` seconds.
 
-    What a ``quiet`` one says goes to its log alone.
+    What a ``quiet`` one says goes to its log alone; ``sockets`` are numbers of open ones that it inherits.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Program:
     stop: signal.Signals = signal.SIGTERM
     patience: float = 12.0
     quiet: bool = False
+    sockets: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +94,7 @@ class Supervisor:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=program.sockets,
         )
         self._tell_guard(f"+ {process.pid} {int(program.stop)}")
         colour = COLOURS[len(self.children) % len(COLOURS)] if old is None else old.colour
@@ -114,23 +116,28 @@ class Supervisor:
             raise StartFailed(f"{program.name} ended with {ending(child.process.returncode)} {self._last_words(child)}")
 
     def wait(self, name: str, *, seconds: float, restart: bool = False) -> None:
-        """Wait until a program is ready; raise StartFailed where it ends or takes too long."""
+        """Wait until a program is ready; raise StartFailed where it ends or takes too long.
+
+        Meanwhile it speaks to its log alone: that it is not ready yet is no news.
+        """
         deadline = time.monotonic() + seconds
-        while not self.children[name].program.ready():
-            child = self.children[name]
+        while not self._is_ready(child := self.children[name]):
+            child.hushed = True
             if child.process.poll() is not None and not restart:
                 self.pump(0.1, restart=False)
-                raise StartFailed(f"{name} ended with {ending(child.process.returncode)} (log: {child.log.name})")
+                raise StartFailed(f"{name} ended with {ending(child.process.returncode)} {self._last_words(child)}")
             if time.monotonic() > deadline:
                 said = getattr(child.program.ready, "said", "")
-                raise StartFailed(
-                    f"{name} was not ready within {seconds:.0f} s (log: {child.log.name}) {said}".rstrip()
-                )
+                raise StartFailed(f"{name} was not ready within {seconds:.0f} s {said} {self._last_words(child)}")
             # Not at once again because something was said: each look costs the program something.
             look = time.monotonic() + LOOK_SECONDS
             while (left := look - time.monotonic()) > 0:
                 self.pump(left, restart=restart)
-        self.children[name].hushed = False
+        child.hushed = False
+
+    def _is_ready(self, child: Child) -> bool:
+        # The process first: another program may answer on a port that this one did not get.
+        return child.process.poll() is None and child.program.ready()
 
     def pump(self, seconds: float, *, restart: bool = True) -> None:
         """Show what programs say for at most ``seconds``; start again what ended and has waited its pause."""

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from queues import services as queues
 from queues.demo import cast
+from queues.hints import wake
 from queues.models import PriorityClass
 from tenants import services as tenants
 from tenants.models import ApiToken, Role, Team, User
@@ -46,6 +47,7 @@ class Command(BaseCommand):
             if not Team.objects.filter(name=cast.PARTIES[-1].name).exists():
                 load(now=now)
         write(logins, logins_and_tokens(read(logins), now=now))
+        wake()  # so that the loop's first turn does not wait for the first beat
         self.stdout.write(f"The demo is loaded; logins are in {logins}.")
 
 
