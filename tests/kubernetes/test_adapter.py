@@ -30,6 +30,12 @@ def cluster(cluster_under_test: RealCluster) -> Iterator[KubeCluster]:
     cluster.close()
 
 
+def add_node(cluster: KubeCluster, name: str) -> None:
+    """Add a node that no kubelet cares for."""
+    metadata = {"name": name, "labels": {"tidegate.test/kubelet": "down"}}
+    cluster.api.ask("create", "/api/v1/nodes", body={"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+
+
 def test_an_api_server_that_dies_and_returns_is_found_again(plane: ControlPlane, cluster: KubeCluster) -> None:
     assert cluster.check().startswith("v1.")
     plane.kill("kube-apiserver")
@@ -44,15 +50,15 @@ def test_an_api_server_that_dies_and_returns_is_found_again(plane: ControlPlane,
 
 def test_a_watch_notices_that_the_api_server_has_died(plane: ControlPlane, cluster: KubeCluster) -> None:
     watch = cluster.watch(cluster.inventory().position, seconds=60)
-    namespace = "default"
-    cluster.ensure_team(namespace, team="t", ceiling={"nvidia.com/gpu": 1})
+    add_node(cluster, "watched")
+    assert next(watch).seen.name == "watched"
 
     plane.kill("kube-apiserver")
 
     with pytest.raises(Unreachable):
         list(watch)
     plane.start_api_server()
-    cluster.ensure_team(namespace, team="t", ceiling=None)
+    cluster.api.ask("delete", "/api/v1/nodes/watched")
 
 
 def test_a_user_without_rights_is_refused_with_the_servers_words(plane: ControlPlane) -> None:
@@ -77,15 +83,10 @@ def test_a_token_that_nobody_knows_is_unreachable_not_refused(
     stranger.close()
 
 
-def test_a_silent_kubelet_shows_its_node_as_not_ready(plane: ControlPlane, cluster: KubeCluster) -> None:
-    assert plane.seconds_to_start > 0
-    body = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "dead", "labels": {"tidegate.test/kubelet": "down"}},
-    }
+def test_a_node_without_a_kubelet_is_not_ready(plane: ControlPlane, cluster: KubeCluster) -> None:
+    assert plane.runs("kwok")
 
-    cluster.api.ask("create", "/api/v1/nodes", body=body)
+    add_node(cluster, "dead")
 
     seen = until(lambda: [node for node in cluster.inventory().nodes if node.name == "dead"])[0]
     assert not seen.ready
