@@ -220,7 +220,7 @@ def tide(order: QueueOrder) -> tuple[Reach, ...]:
     rest = tuple(row for row in order.rows if not row.starts_next)
     if not rest:
         return (Reach(rows=first),)
-    free = _("%s free") % order.free
+    free = _("%s free") % order.free if order.free else _("None free")
     if not first:
         text = _("%(free)s: row %(rank)s needs %(units)s") % {
             "free": free,

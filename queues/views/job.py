@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from queues import queries, services
 from queues.states import JobState
 from queues.views.phases import tracks
+from queues.yamltext import dump
 from tenants.pages import Part, change, page, palette, signed_in
 from tenants.permissions import actor_of
 
@@ -75,7 +76,7 @@ def tab_rows(by: Actor, uid: UUID, tab: str) -> dict[str, object]:
     if tab == "spec":
         detail = queries.job(by, uid, now=timezone.now(), position=False)
         manifest = yaml.safe_dump_all(queries.manifest(by, uid), sort_keys=False, allow_unicode=True)
-        return {"spec": yaml.safe_dump(detail.spec, sort_keys=False, allow_unicode=True), "manifest": manifest}
+        return {"spec": dump(detail.spec), "manifest": manifest}
     return {}
 
 

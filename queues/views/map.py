@@ -61,7 +61,7 @@ class Map:
 def gpu_map(nodes: Iterable[NodeRow], palette: Mapping[str, str], *, mode: str, only_mine: bool) -> Map:
     """Return the map, coloured by team, user or state."""
     mode = mode if mode in MODES else MODES[0]
-    shown = [node for node in nodes if node.units]
+    shown = sorted((node for node in nodes if node.units), key=lambda node: node.flavor or "")
     dense = len(shown) > MOST_NODES
     width = max((node.units for node in shown), default=0)
     places = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import yaml
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -16,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from queues import queries, services
 from queues.forms import JobForm, spec_of, values_of
 from queues.views.drawing import bar_groups
-from queues.yamllines import line_of, lines
+from queues.yamltext import dump, line_of, lines
 from tenants import queries as tenants
 from tenants.errors import DomainError, FieldError, Invalid, NotFound, Unreadable
 from tenants.pages import palette, signed_in
@@ -158,11 +157,6 @@ def whole(error: DomainError) -> FieldError:
 def typed(form: JobForm) -> dict[str, Any]:
     """Return what was typed, also where a choice is not offered: the reader of specs names what is allowed."""
     return {name: form[name].data for name in form.fields}
-
-
-def dump(spec: Mapping[str, Any]) -> str:
-    """Return a spec as YAML, in the order in which people think of it."""
-    return yaml.safe_dump(dict(spec), sort_keys=False, allow_unicode=True, width=100)
 
 
 def offered(by: Actor) -> dict[str, list[str]]:
