@@ -38,7 +38,7 @@ class Stage:
             flavor.save()
         self.fences = release.Fences()
 
-    def submit(self, **spec: Any) -> Job:
+    def submit(self, **spec: Any) -> Job:  # noqa: ANN401  fields of a spec
         """Submit a job whose pods run as ``run_for``, ``exit_code``, ``forever`` … say."""
         steer = ("run_for", "exit_code", "forever", "never_start", "waiting_reason")
         notes = {f"tidegate.test/{key.replace('_', '-')}": str(spec.pop(key)) for key in steer if key in spec}
@@ -67,7 +67,7 @@ class Stage:
         """Turn until the condition holds."""
         end = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < end, f"not within {seconds} s: {[(j.name, j.state, j.reason_text) for j in Job.objects.all()]}"
+            assert time.monotonic() < end, [(job.name, job.state, job.reason_text) for job in Job.objects.all()]
             self.turn()
 
     def until_ended(self, job: Job, *, seconds: float = 15) -> JobState:

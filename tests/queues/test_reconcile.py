@@ -1,0 +1,454 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from clusters.port import Change
+from queues import services
+from queues.models import Job, Task, Wave
+from queues.reconcile import awaits_list, follow
+from queues.states import JobState
+from queues.steps import evict
+from tests.queues.cluster import FAILED, PENDING, RUNNING, SUCCEEDED, UNKNOWN, Cluster, object_of, pod_of
+from tests.queues.lab import MINUTE, NOW, Lab
+
+
+@pytest.fixture
+def cluster(lab: Lab) -> Cluster:
+    cluster = Cluster(lab)
+    cluster.look()
+    return cluster
+
+
+def admitted(lab: Lab, *nodes: int, **spec: Any) -> tuple[Job, Wave]:  # noqa: ANN401  fields of a spec
+    """Return a job that was just admitted to these nodes, its objects created."""
+    job = lab.submit(**spec)
+    wave = lab.start(job, *(lab.nodes[node] for node in nodes or (0,)), running=False)
+    return job, wave
+
+
+def state(job: Job) -> str:
+    job.refresh_from_db()
+    return job.state
+
+
+def tasks(wave: Wave) -> list[str]:
+    return list(wave.tasks.order_by("id").values_list("state", flat=True))
+
+
+def events(job: Job) -> list[str]:
+    return list(job.events.order_by("id").values_list("type", flat=True))
+
+
+def test_the_first_running_pod_starts_wave_and_job(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2)
+
+    cluster.run(wave, RUNNING, PENDING)
+    findings = cluster.look()
+
+    wave.refresh_from_db()
+    assert (state(job), wave.state, tasks(wave)) == ("running", "running", ["running", "pending"])
+    assert (wave.started_at, wave.seen_at) == (NOW, cluster.now)
+    assert "started" in events(job)
+    assert findings.jobs == {job.id}
+
+
+def test_a_start_limit_holds_until_the_last_task_of_a_gang_runs(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2, time_limit="2h")
+
+    cluster.run(wave, RUNNING, PENDING)
+    cluster.look()
+    starting = Wave.objects.get().deadline_at
+    cluster.run(wave, RUNNING)
+    cluster.look()
+
+    assert starting == NOW + job.queue.start_limit
+    assert Wave.objects.get().deadline_at == NOW + 120 * MINUTE
+
+
+def test_a_gang_whose_tasks_all_succeeded_has_succeeded_and_its_objects_go(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2)
+
+    cluster.run(wave, SUCCEEDED)
+    findings = cluster.look()
+
+    wave.refresh_from_db()
+    assert (state(job), wave.state, wave.outcome) == ("succeeded", "ended", "succeeded")
+    assert (wave.wish, wave.wish_due_at is not None) == ("stop", True)
+    assert events(job)[-2:] == ["started", "succeeded"]
+    assert findings.freed
+
+
+def test_feeding_the_same_list_again_changes_nothing(lab: Lab, cluster: Cluster) -> None:
+    for phases in ((RUNNING,), (SUCCEEDED,), (FAILED,), (PENDING,), (RUNNING, FAILED), (UNKNOWN,)):
+        _, wave = admitted(lab, 0, 1, shape="gang", tasks=2)
+        cluster.run(wave, *phases)
+    cluster.look()
+    cluster.look()
+
+    with CaptureQueriesContext(connection) as queries:
+        cluster.look()
+
+    writes = [q["sql"] for q in queries if q["sql"].split()[0] in {"UPDATE", "INSERT", "DELETE"}]
+    assert writes == []
+
+
+def test_an_old_running_event_after_the_end_changes_nothing(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab)
+    cluster.run(wave, SUCCEEDED)
+    cluster.look()
+
+    cluster.run(wave, RUNNING)
+    cluster.look()
+
+    assert (state(job), tasks(wave)) == ("succeeded", ["succeeded"])
+    assert events(job).count("succeeded") == 1
+
+
+def test_unknown_is_never_failed(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab)
+    cluster.run(wave, RUNNING)
+    cluster.look()
+
+    cluster.run(wave, UNKNOWN)
+    cluster.look()
+
+    assert (state(job), tasks(wave)) == ("running", ["running"])
+
+
+def test_one_failed_task_ends_a_gangs_attempt_and_units_stay_until_pods_are_gone(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2, retries=1)
+
+    cluster.run(wave, RUNNING, FAILED)
+    cluster.look()
+    leaving = (state(job), job.next_state, tasks(wave))
+    cluster.later(seconds=30)
+    cluster.remove(wave)
+    cluster.look()
+
+    assert leaving == ("evicting", "queued", ["leaving", "failed"])
+    assert (state(job), job.attempt, job.failures, job.ready) == ("queued", 2, 1, True)
+    assert tasks(wave) == ["stopped", "failed"]
+    assert job.wait_from == cluster.now
+
+
+def test_a_gang_out_of_retries_fails_with_the_tasks_exit_code(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab)
+
+    cluster.run(wave, FAILED, exit_code=42, end_reason="Error", message="boom")
+    cluster.look()
+
+    task = Task.objects.get()
+    assert state(job) == "failed"
+    assert job.reason_code == "TASK_FAILED"
+    assert job.reason_text == "Task 0 failed with exit code 42 (Error)"
+    assert (task.exit_code, task.reason, task.message) == (42, "Error", "boom")
+
+
+def test_a_failed_task_of_an_independent_job_waits_again_while_others_run(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, shape="independent", tasks=3, retries=1)
+
+    cluster.run(wave, RUNNING, FAILED, RUNNING)
+    cluster.look()
+
+    assert (state(job), job.waiting_tasks, job.ready, job.not_waiting_since) == ("running", 1, True, None)
+    assert job.wait_from == cluster.now
+    assert tasks(wave) == ["running", "failed", "running"]
+
+
+def test_an_independent_job_goes_on_when_a_task_is_out_of_retries_and_fails_at_the_end(
+    lab: Lab, cluster: Cluster
+) -> None:
+    job, wave = admitted(lab, shape="independent", tasks=3)
+
+    cluster.run(wave, RUNNING, FAILED, SUCCEEDED)
+    cluster.look()
+    meanwhile = (state(job), job.waiting_tasks)
+    cluster.run(wave, SUCCEEDED, FAILED, SUCCEEDED)
+    cluster.look()
+
+    assert meanwhile == ("running", 0)
+    assert (state(job), job.reason_text) == ("failed", "1 of 3 tasks failed")
+
+
+def test_an_independent_job_whose_last_wave_ends_with_tasks_left_is_queued(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, shape="independent", tasks=2, retries=2)
+
+    cluster.run(wave, SUCCEEDED, FAILED)
+    cluster.look()
+
+    assert (state(job), job.waiting_tasks, job.ready) == ("queued", 1, True)
+
+
+def test_a_bound_pod_moves_its_witness(lab: Lab, cluster: Cluster) -> None:
+    _, wave = admitted(lab, 0)
+
+    cluster.run(wave, RUNNING, node="h3")
+    cluster.look()
+
+    task = Task.objects.get()
+    assert (task.node.name, task.bound) == ("h3", True)
+
+
+def test_gated_pods_are_pinned_to_their_witness(lab: Lab, cluster: Cluster) -> None:
+    _, wave = admitted(lab, 0, 2, shape="gang", tasks=2)
+
+    cluster.run(wave, PENDING, gated=True, node=None)
+    findings = cluster.look()
+
+    assert [(pin.node, pin.task, pin.namespace) for pin in findings.pins] == [
+        ("h0", 0, "team-nlp"),
+        ("h2", 1, "team-nlp"),
+    ]
+
+
+def test_gated_pods_of_a_leaving_wave_are_not_pinned(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 2, shape="gang", tasks=2)
+    services.cancel(uid=job.uid, by=lab.ann, now=cluster.now)
+
+    cluster.run(wave, PENDING, gated=True, node=None)
+
+    assert cluster.look().pins == []
+
+
+def test_a_deleted_pod_sends_the_job_back_to_its_old_place_without_a_retry(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2)
+    cluster.run(wave, RUNNING)
+    cluster.look()
+
+    del cluster.pods[next(iter(cluster.pods))]
+    cluster.later(minutes=10)
+    cluster.look()
+    leaving = (state(job), job.reason_code)
+    cluster.remove(wave)
+    cluster.look()
+
+    assert leaving == ("evicting", "DELETED_OUTSIDE")
+    assert (state(job), job.failures, job.attempt) == ("queued", 0, 2)
+    assert job.wait_from == job.submitted_at + (cluster.now - NOW)
+
+
+def test_objects_deleted_outside_before_any_pod_send_the_job_back(lab: Lab, cluster: Cluster) -> None:
+    job, _ = admitted(lab)
+
+    cluster.look()
+
+    assert state(job) == "queued"
+    assert Task.objects.get().reason == "DELETED_OUTSIDE"
+
+
+def test_a_list_older_than_the_launch_says_nothing_about_it(lab: Lab, cluster: Cluster) -> None:
+    job, _ = admitted(lab)
+    Wave.objects.update(launched_at=cluster.now)
+
+    cluster.look()
+
+    assert state(job) == "admitted"
+
+
+def test_a_wave_that_was_not_launched_yet_is_not_missed(lab: Lab, cluster: Cluster) -> None:
+    job, _ = admitted(lab)
+    Wave.objects.update(launched_at=None)
+
+    cluster.look()
+
+    assert state(job) == "admitted"
+
+
+def test_an_evicted_job_that_never_had_pods_ends_with_the_first_list_after_the_stop(lab: Lab, cluster: Cluster) -> None:
+    job, _ = admitted(lab)
+    services.cancel(uid=job.uid, by=lab.ann, now=cluster.now)
+
+    cluster.look()
+    not_told = state(job)
+    Wave.objects.update(wish_due_at=None, stopped_at=cluster.now)
+    cluster.look()
+    too_old, wanted = state(job), awaits_list(lab.cluster.id, cluster.view())
+    cluster.later(seconds=2)
+    cluster.look()
+
+    assert (not_told, too_old, wanted) == ("evicting", "evicting", True)
+    assert state(job) == "cancelled"
+
+
+def test_a_node_that_has_gone_loses_its_tasks_without_a_retry(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2)
+    cluster.run(wave, RUNNING)
+    cluster.look()
+
+    del cluster.nodes["h1"]
+    cluster.look()
+    leaving = (state(job), job.reason_code, job.reason_text, tasks(wave))
+    cluster.remove(wave)
+    cluster.look()
+
+    assert leaving == ("evicting", "NODE_LOST", "Node h1 was lost", ["leaving", "stopped"])
+    assert (state(job), job.failures) == ("queued", 0)
+
+
+def test_a_silent_node_loses_its_tasks_after_five_minutes(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0)
+    cluster.run(wave, RUNNING)
+    cluster.look()
+
+    cluster.nodes["h0"] = cluster.nodes["h0"].__class__(
+        **{name: getattr(cluster.nodes["h0"], name) for name in cluster.nodes["h0"].__slots__} | {"ready": False}
+    )
+    cluster.look()
+    cluster.later(minutes=4, seconds=59)
+    cluster.look()
+    before = state(job)
+    cluster.later(seconds=1)
+    cluster.look()
+
+    assert before == "running"
+    assert (state(job), Task.objects.get().reason) == ("queued", "NODE_LOST")
+
+
+@pytest.mark.parametrize(
+    ("end_reason", "reason"),
+    [("DeletionByTaintManager", "NODE_LOST"), ("EvictionByEvictionAPI", "DELETED_OUTSIDE")],
+)
+def test_a_pod_that_kubernetes_ended_is_no_failure_of_the_job(
+    lab: Lab, cluster: Cluster, end_reason: str, reason: str
+) -> None:
+    job, wave = admitted(lab)
+
+    cluster.run(wave, FAILED, exit_code=143, end_reason=end_reason)
+    cluster.look()
+
+    assert (state(job), job.failures, Task.objects.get().reason) == ("queued", 0, reason)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "code"),
+    [("ErrImagePull", "IMAGE_PULL"), ("ImagePullBackOff", "IMAGE_PULL"), ("Unschedulable", "UNSCHEDULABLE")],
+)
+def test_an_admitted_job_says_why_its_pod_does_not_start(lab: Lab, cluster: Cluster, waiting: str, code: str) -> None:
+    job, wave = admitted(lab)
+
+    cluster.run(wave, PENDING, waiting_reason=waiting, message="no such image")
+    cluster.look()
+    shown = (state(job), job.reason_code, job.reason_text)
+    cluster.run(wave, RUNNING)
+    cluster.look()
+
+    assert shown == ("admitted", code, "no such image")
+    assert (state(job), job.reason_code) == ("running", "")
+
+
+def test_pods_refused_by_a_resource_quota_send_the_job_into_a_back_off(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, shape="gang")
+
+    cluster.objects["w"] = object_of(wave, refusal='pods "x" is forbidden: exceeded quota: fence')
+    cluster.look()
+
+    assert (state(job), job.next_state, job.reason_code) == ("evicting", "queued", "K8S_QUOTA")
+    assert job.backoff_until == cluster.now + MINUTE
+
+
+def test_a_wave_of_an_independent_job_that_is_refused_leaves_alone(lab: Lab, cluster: Cluster) -> None:
+    job, first = admitted(lab, 0, shape="independent", tasks=2)
+    cluster.run(first, RUNNING)
+    cluster.look()
+    Task.objects.filter(index=1).delete()
+    second = lab.start(job, lab.nodes[1], running=False)
+    Task.objects.filter(wave=second, index=0).delete()
+    Job.objects.update(state="running")
+
+    cluster.objects["w"] = object_of(second, refusal="exceeded quota: fence")
+    cluster.look()
+
+    assert (state(job), Wave.objects.get(id=second.id).state, tasks(first)) == ("running", "evicting", ["running"])
+    assert (job.ready, job.backoff_until) == (False, cluster.now + MINUTE)
+
+
+def test_pods_of_ended_waves_that_are_still_there_are_stopped_again(lab: Lab, cluster: Cluster) -> None:
+    _, wave = admitted(lab)
+    cluster.run(wave, SUCCEEDED)
+    cluster.look()
+    Wave.objects.update(wish_due_at=None, stopped_at=cluster.now)
+
+    cluster.look()
+    at_once = Wave.objects.get().wish_due_at
+    cluster.later(minutes=1)
+    cluster.look()
+
+    assert at_once is None
+    assert Wave.objects.get().wish_due_at == cluster.now
+
+
+def test_objects_that_belong_to_no_wave_are_reported(lab: Lab, cluster: Cluster) -> None:
+    _, wave = admitted(lab)
+    cluster.run(wave, RUNNING)
+    Wave.objects.all().delete()
+
+    strays = cluster.look().strays
+
+    assert [(ref.wave, ref.namespace) for ref in strays] == [(str(wave.uid), "team-nlp")]
+
+
+def test_a_held_goal_is_kept_until_the_pods_are_gone(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2, retries=3)
+    cluster.run(wave, RUNNING, FAILED)
+    cluster.look()
+
+    services.hold(uid=job.uid, by=lab.ann, now=cluster.now)
+    cluster.remove(wave)
+    cluster.look()
+
+    assert (state(job), job.waiting_tasks, job.ready) == ("held", 1, False)
+
+
+def test_running_time_adds_up_over_attempts(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, retries=1, time_limit="1h")
+    cluster.run(wave, RUNNING)
+    cluster.look()
+    cluster.later(minutes=20)
+    cluster.run(wave, FAILED)
+    cluster.look()
+
+    assert state(job) == "queued"
+    assert job.ran_for == timedelta(minutes=20)
+
+
+def test_a_change_moves_only_what_it_touches(lab: Lab, cluster: Cluster) -> None:
+    touched, wave = admitted(lab, 0)
+    untouched, other = admitted(lab, 1)
+    cluster.run(wave, PENDING)
+    cluster.run(other, PENDING)
+    cluster.look()
+    view = cluster.view()
+    view.take(Change(seen=pod_of(wave.tasks.get(), RUNNING)))
+
+    findings = follow(lab.cluster.id, view, now=cluster.now)
+
+    assert findings.jobs == {touched.id}
+    assert (state(touched), state(untouched)) == ("running", "admitted")
+
+
+def test_the_end_of_a_pod_that_is_deleted_in_the_same_moment_is_recorded(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab)
+    cluster.run(wave, RUNNING)
+    cluster.look()
+    view = cluster.view()
+    view.take(Change(seen=pod_of(wave.tasks.get(), SUCCEEDED), deleted=True))
+
+    follow(lab.cluster.id, view, now=cluster.now)
+    view.settle()
+
+    assert state(job) == JobState.SUCCEEDED
+    assert list(view.pods_of(str(wave.uid))) == []
+
+
+def test_a_gang_that_succeeded_while_it_was_asked_to_leave_has_succeeded(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2)
+    cluster.run(wave, RUNNING)
+    cluster.look()
+    evict(job.id, JobState.RUNNING, JobState.QUEUED, now=cluster.now, event="evicted", summary="Makes room")
+    cluster.run(wave, SUCCEEDED)
+    cluster.look()
+
+    assert state(job) == "succeeded"
