@@ -14,7 +14,7 @@ from queues import queries
 from queues.views.drawing import bar_groups
 from tenants import queries as tenants
 from tenants import services
-from tenants.errors import DomainError, Stale
+from tenants.errors import DomainError, NotFound, Stale
 from tenants.models import Role
 from tenants.pages import Part, change, page, palette, signed_in
 from tenants.permissions import Permission, actor_of, can, visible_teams
@@ -111,6 +111,8 @@ def quota(request: HttpRequest, name: str) -> HttpResponse:
         done = services.set_quotas(
             by=actor_of(request), now=timezone.now(), edits=[edit], comment=request.POST.get("comment", "")
         )
+    except NotFound:
+        raise
     except Stale as error:
         messages.error(request, f"{error.detail} Look at the values below, then change them again.")
     except DomainError as error:
