@@ -133,7 +133,8 @@ def servers(plan: Plan) -> list[Program]:
         for server in plan.servers
     ]
     if plan.emulator is not None:
-        port, state = plan.emulator, plan.data / "cluster.json"
+        port, state = plan.emulator, plan.data / "cluster" / "objects.json"
+        state.parent.mkdir(parents=True, exist_ok=True)
         command = ["clusters.emulator", "--port", str(port), "--world", "demo", "--state-file", str(state)]
         programs.append(
             Program(

@@ -16,7 +16,7 @@ from stack.supervisor import Supervisor
 
 START_SECONDS = 90.0
 STOP_SECONDS = 40.0
-DEMO = ("postgres", "valkey", "static", "cluster.json", "kubeconfig", "demo.json", "beat", "logs")
+DEMO = ("postgres", "valkey", "static", "cluster", "kubeconfig", "demo.json", "beat*")
 
 
 class Stopped(Exception):
@@ -157,12 +157,11 @@ def stop(run: Run) -> int:
 
 def forget(data: Path) -> None:
     """Remove the data of earlier runs, and nothing else that may lie in the folder."""
-    for name in DEMO:
-        path = data / name
+    for path in [path for pattern in DEMO for path in data.glob(pattern)]:
         if path.is_dir():
             shutil.rmtree(path)
         else:
-            path.unlink(missing_ok=True)
+            path.unlink()
 
 
 def read_env(path: Path) -> None:
