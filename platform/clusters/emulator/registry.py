@@ -50,8 +50,8 @@ class Registry:
 
     def _prepared(self, kind: Kind, namespace: str, body: Object) -> Object:
         """Return the body with its type, name, uid and time, its status as at birth."""
-        check_type(kind, body)
         shapes.check(kind, body)
+        check_type(kind, body)
         given = body.get("metadata") or {}
         name = given.get("name") or ""
         if not name and given.get("generateName"):
@@ -82,8 +82,8 @@ class Registry:
 
     def replace(self, kind: Kind, old: Object, body: Object, *, part: str = "", dry: bool = False) -> Object:
         """Store a changed object (``part`` is "status" or nothing) and return it; raise 400, 409 or 422."""
-        check_type(kind, body)
         shapes.check(kind, body)
+        check_type(kind, body)
         name = old["metadata"]["name"]
         given = body.get("metadata") or {}
         if given.get("name", name) != name:

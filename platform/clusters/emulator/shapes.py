@@ -154,9 +154,9 @@ def check_parameters(title: str, body: Object) -> Object:
 
 
 def _wrong(value: object, shape: Any, path: str) -> str:  # noqa: ANN401 - see MapOf
-    """Return the first complaint about ``value``, or nothing."""
+    """Return the first complaint about ``value``, or nothing; nulls are left only inside lists."""
     if value is None:
-        return ""
+        return _mismatch(value, path, "element")
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return _mismatch(value, path, "struct")
@@ -193,7 +193,15 @@ def _wrong_quantity(value: object, path: str) -> str:
 
 
 def _mismatch(value: object, path: str, wanted: str) -> str:
-    given = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}[type(value)]
+    given = {
+        type(None): "null",
+        str: "string",
+        bool: "bool",
+        int: "number",
+        float: "number",
+        list: "array",
+        dict: "object",
+    }[type(value)]
     return f"json: cannot unmarshal {given} into Go struct field {path.lstrip('.')} of type {wanted}"
 
 

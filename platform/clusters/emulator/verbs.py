@@ -85,7 +85,8 @@ class Verbs:
     def _patched(self, call: Call, target: Target, old: Object) -> Object:
         steps: Any = call.read()
         if call.content_type == "application/json-patch+json":
-            return patches.json_patch(target.kind, target.name, old, steps)
+            stepped: Object = without_nulls(patches.json_patch(target.kind, target.name, old, steps))
+            return stepped
         if not isinstance(steps, dict):
             raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
         if call.content_type == "application/merge-patch+json":
