@@ -1,6 +1,6 @@
 """What the loop decided."""
 
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 
 from queues.models import Decision, Job, Wave
 from queues.queries.rows import AdmittedRow, DecisionDetail, DecisionRow
@@ -10,13 +10,16 @@ from tenants.permissions import Actor, Permission, require
 
 def decisions(by: Actor, *, limit: int = 50, before: int | None = None, busy: bool = False) -> tuple[DecisionRow, ...]:
     """Return the last cycles, newest first (``busy``: only those that admitted something). Needs VIEW_DECISIONS."""
-    require(by, Permission.VIEW_DECISIONS)
-    found = Decision.objects.order_by("-id")
+    found = found_decisions(by, busy=busy)
     if before is not None:
         found = found.filter(id__lt=before)
-    if busy:
-        found = found.filter(admissions__gt=0)
-    return tuple(map(decision_row, found[:limit]))
+    return tuple(map(decision_row, found.order_by("-id")[:limit]))
+
+
+def found_decisions(by: Actor, *, busy: bool = False) -> QuerySet[Decision]:
+    """Return the cycles (``busy``: those that admitted something), for ``decision_row``. Needs VIEW_DECISIONS."""
+    require(by, Permission.VIEW_DECISIONS)
+    return Decision.objects.filter(admissions__gt=0) if busy else Decision.objects.all()
 
 
 def decision(by: Actor, cycle: int) -> DecisionDetail:

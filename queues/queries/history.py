@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Sum, Window
+from django.db.models import Count, F, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
 from clusters import manifests
@@ -24,12 +24,17 @@ def events(
     by: Actor, uid: UUID | None = None, *, after: int = 0, limit: int = 200, newest_first: bool = False
 ) -> tuple[EventRow, ...]:
     """Return events of one visible job (None: of all visible jobs) behind id ``after``, oldest first unless asked."""
+    rows = found_events(by, uid).filter(id__gt=after)
+    return tuple(map(event_row, rows.order_by("-id" if newest_first else "id")[:limit]))
+
+
+def found_events(by: Actor, uid: UUID | None = None) -> QuerySet[JobEvent]:
+    """Return the events of one visible job (None: of all visible jobs), for ``event_row``."""
     if uid is not None:
         found = JobEvent.objects.filter(job=visible_job(by, uid))
     else:
         found = JobEvent.objects.filter(job__in=Job.objects.visible_to(by))
-    rows = found.filter(id__gt=after).select_related("job").defer("job__spec")
-    return tuple(map(event_row, rows.order_by("-id" if newest_first else "id")[:limit]))
+    return found.select_related("job").defer("job__spec")
 
 
 def event_row(event: JobEvent) -> EventRow:

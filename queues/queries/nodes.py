@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 
 from queues import limits
 from queues.models import Job, Node, Task
@@ -14,22 +14,29 @@ from tenants.errors import NotFound, Unreadable
 from tenants.permissions import Actor, Permission, require, visible_teams
 
 PLACES = ("zone", "block", "rack")
-STATES = ("ready", "cordoned", "tainted", "not ready")
+# The first that holds is the one that is told.
+STATES = {
+    "ready": Q(ready=True, cordoned=False, tainted=False),
+    "cordoned": Q(ready=True, cordoned=True),
+    "tainted": Q(ready=True, cordoned=False, tainted=True),
+    "not ready": Q(ready=False),
+}
 
 
 def nodes(by: Actor, *, flavor: str = "", state: str = "", text: str = "") -> tuple[NodeRow, ...]:
     """Return the machines that are there, without cells; ``state`` is ready, cordoned, tainted or not ready."""
-    require(by, Permission.VIEW_NODES)
-    if state and state not in STATES:
-        raise Unreadable(f"state is one of {', '.join(STATES)}; not {state[:40]!r}.", code="bad_filter")
-    found = found_nodes(flavor=flavor, text=text)
-    rows = node_rows(list(found.order_by("cluster__name", "name", "id")))
-    return tuple(row for row in rows if not state or row.state == state)
+    found = found_nodes(by, flavor=flavor, state=state, text=text)
+    return node_rows(list(found.order_by("cluster__name", "name", "id")))
 
 
-def found_nodes(*, flavor: str = "", text: str = "") -> QuerySet[Node]:
+def found_nodes(by: Actor, *, flavor: str = "", state: str = "", text: str = "") -> QuerySet[Node]:
     """Return the machines that are there, for ``node_rows``."""
+    require(by, Permission.VIEW_NODES)
     found = Node.objects.filter(gone_at=None).select_related("cluster", "flavor")
+    if state:
+        if state not in STATES:
+            raise Unreadable(f"state is one of {', '.join(STATES)}; not {state[:40]!r}.", code="bad_filter")
+        found = found.filter(STATES[state])
     if flavor:
         found = found.filter(flavor__name=flavor)
     return found.filter(name__icontains=text) if text else found
@@ -76,8 +83,7 @@ def node(by: Actor, name: str, *, cluster: str = "") -> NodeDetail:
 
 def allocation(by: Actor, *, flavor: str = "") -> tuple[NodeRow, ...]:
     """Return the map: every machine with a cell for each task on it, by cluster, place and name."""
-    require(by, Permission.VIEW_NODES)
-    found = list(found_nodes(flavor=flavor).order_by("id"))
+    found = list(found_nodes(by, flavor=flavor).order_by("id"))
     tasks: dict[int, list[Task]] = defaultdict(list)
     for task in _holding([node.id for node in found]):
         tasks[task.node_id].append(task)

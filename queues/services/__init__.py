@@ -5,7 +5,7 @@ Each is one transaction: permission, guarded change, event, audit entry; the loo
 
 from queues.services.lines import QueuePolicy, change_queue, create_queue, set_priority_class
 from queues.services.many import ManyDone, Result, cancel_many, hold_many
-from queues.services.moving import cancel, change_labels, change_priority, hold, release
+from queues.services.moving import cancel, change, change_labels, change_priority, hold, release
 from queues.services.submitting import MOST_AT_ONCE, IfExists, Submitted, rerun, submit, submit_batch
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Submitted",
     "cancel",
     "cancel_many",
+    "change",
     "change_labels",
     "change_priority",
     "change_queue",

@@ -95,7 +95,7 @@ def change_queue(
 def set_priority_class(
     *, name: str, value: int, by: Actor, now: datetime, preemptible: bool = True, version: int | None = None
 ) -> PriorityClass:
-    """Make a priority class, or change the one of ``version``; jobs of it that have not ended move with it."""
+    """Make a priority class (``version`` 0) or change it (None: whatever is there); its jobs that wait move with it."""
     require(by, Permission.EDIT_INSTALLATION)
     if not re.fullmatch(DNS_LABEL, name):
         detail = "a priority class's name is 1 to 63 of a-z, 0-9 and '-'"
@@ -103,14 +103,11 @@ def set_priority_class(
     _check_number("value", value, NUMBERS["max_priority"])
     with transaction.atomic():
         row = PriorityClass.objects.select_for_update().filter(name=name).first()
-        if row is None and version is None:
-            row = PriorityClass(name=name, value=value, preemptible=preemptible, version=0)
-            before = None
-        elif row is None or row.version != version:
-            there = "is not there" if row is None else f"is at version {row.version}"
+        if version is not None and version != (row.version if row else 0):
+            there = f"is at version {row.version}" if row else "is not there"
             raise Stale(f"Priority class {name} {there}, not at version {version}.")
-        else:
-            before = {"value": row.value, "preemptible": row.preemptible}
+        before = {"value": row.value, "preemptible": row.preemptible} if row else None
+        row = row or PriorityClass(name=name, version=0)
         row.value, row.preemptible, row.version = value, preemptible, row.version + 1
         row.save()
         if before is not None:

@@ -126,6 +126,19 @@ def change_labels(*, uid: UUID, labels: Mapping[str, str], by: Actor, now: datet
     return _move(uid, move, "job.labels", by=by, now=now, always=True, before=before, after={"labels": wanted})
 
 
+def change(
+    *, uid: UUID, by: Actor, now: datetime, priority: str | None = None, labels: Mapping[str, str] | None = None
+) -> Job:
+    """Change priority and labels together, or neither; what is None stays."""
+    with transaction.atomic():
+        job = _visible(uid, by)
+        if labels is not None:
+            job = change_labels(uid=uid, labels=labels, by=by, now=now)
+        if priority is not None:
+            job = change_priority(uid=uid, priority=priority, by=by, now=now)
+    return job
+
+
 def allowed(job: Job, by: Actor) -> None:
     """Raise NotAllowed where somebody may see a job but not change it."""
     own = job.user_id == by.user.pk

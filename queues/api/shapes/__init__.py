@@ -1,0 +1,1 @@
+"""What bodies may say and what answers look like: plain serializers."""

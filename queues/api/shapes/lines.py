@@ -1,0 +1,116 @@
+"""What is said of queues, priority classes and the order."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from queues.admission.world import QueueOrder
+from queues.api.shapes.jobs import JobOut
+from tenants.rest.shapes import Choice, Duration, Shape, Whole
+
+Out = serializers.Serializer[Any]
+
+
+class QueueQuery(Shape):
+    """Which queues to list."""
+
+    team = serializers.CharField(required=False)
+
+
+class QueuePatch(Shape):
+    """What to change of a queue's policy; null is no limit."""
+
+    order = Choice(QueueOrder, required=False)
+    hold_after = Duration(required=False)
+    default_time_limit = Duration(required=False, allow_null=True)
+    max_time_limit = Duration(required=False, allow_null=True)
+    max_grace = Duration(required=False)
+    start_limit = Duration(required=False)
+    start_retries = Whole(required=False)
+    per_user_limit = Whole(required=False, allow_null=True)
+    max_priority = Whole(required=False, allow_null=True)
+    paused = serializers.BooleanField(required=False)
+
+
+class QueueIn(QueuePatch):
+    """A queue to make."""
+
+    team = serializers.CharField(max_length=200)
+    name = serializers.CharField(max_length=200)
+
+
+class QueueOut(Out):
+    """A queue and its policy."""
+
+    team = serializers.CharField()
+    name = serializers.CharField()
+    order = serializers.CharField()
+    hold_after = Duration()
+    default_time_limit = Duration(allow_null=True)
+    max_time_limit = Duration(allow_null=True)
+    max_grace = Duration()
+    start_limit = Duration()
+    start_retries = serializers.IntegerField()
+    per_user_limit = serializers.IntegerField(allow_null=True)
+    max_priority = serializers.IntegerField(allow_null=True)
+    paused_at = serializers.DateTimeField(allow_null=True)
+    version = serializers.IntegerField()
+    waiting_jobs = serializers.IntegerField()
+    running_jobs = serializers.IntegerField()
+
+
+class QueuesOut(Out):
+    """Queues by team and name."""
+
+    items = QueueOut(many=True)
+
+
+class PriorityIn(Shape):
+    """A priority class."""
+
+    value = Whole()
+    preemptible = serializers.BooleanField(required=False, default=True)
+
+
+class PriorityOut(Out):
+    """A priority class."""
+
+    name = serializers.CharField()
+    value = serializers.IntegerField()
+    preemptible = serializers.BooleanField()
+    version = serializers.IntegerField()
+
+
+class PrioritiesOut(Out):
+    """Priority classes, highest first."""
+
+    items = PriorityOut(many=True)
+
+
+class OrderQuery(Shape):
+    """Of which GPU type to show the order; ``team`` leaves out the rows of others."""
+
+    flavor = serializers.CharField()
+    team = serializers.CharField(required=False, default="")
+
+
+class OrderRowOut(Out):
+    """A waiting job in the order; ``job`` is null where you may not see it."""
+
+    rank = serializers.IntegerField(allow_null=True)
+    units = serializers.IntegerField()
+    units_ahead = serializers.IntegerField()
+    starts_next = serializers.BooleanField()
+    job = JobOut(allow_null=True)
+
+
+class OrderOut(Out):
+    """Who starts next on a GPU type, and (``permanent``) who can never start."""
+
+    flavor = serializers.CharField()
+    free = serializers.IntegerField()
+    waiting_jobs = serializers.IntegerField()
+    waiting_units = serializers.IntegerField()
+    rows = OrderRowOut(many=True)
+    permanent = OrderRowOut(many=True)
+    as_of = serializers.DateTimeField()

@@ -1,0 +1,130 @@
+"""What is said of machines and cycles."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from tenants.rest.shapes import Shape
+
+Out = serializers.Serializer[Any]
+
+
+class NodeQuery(Shape):
+    """Which machines to list."""
+
+    flavor = serializers.CharField(required=False, default="")
+    state = serializers.CharField(required=False, default="")
+    q = serializers.CharField(required=False, default="")
+
+
+class FlavorQuery(Shape):
+    """Of which GPU type."""
+
+    flavor = serializers.CharField(required=False, default="")
+
+
+class ClusterQuery(Shape):
+    """In which cluster."""
+
+    cluster = serializers.CharField(required=False, default="")
+
+
+class CellOut(Out):
+    """A task on a machine; of jobs that you may not see only the units are told."""
+
+    units = serializers.IntegerField()
+    state = serializers.CharField()
+    team = serializers.CharField()
+    owner = serializers.CharField()
+    job = serializers.UUIDField(allow_null=True)
+    job_name = serializers.CharField()
+    task = serializers.IntegerField(allow_null=True)
+    borrowed = serializers.BooleanField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ends_by = serializers.DateTimeField(allow_null=True)
+
+
+class NodeOut(Out):
+    """A machine; ``place`` is its path of zone, block and rack as far as labels tell."""
+
+    name = serializers.CharField()
+    cluster = serializers.CharField()
+    flavor = serializers.CharField(allow_null=True)
+    place = serializers.ListField(child=serializers.CharField())
+    units = serializers.IntegerField()
+    used = serializers.IntegerField()
+    outside = serializers.IntegerField()
+    free = serializers.IntegerField()
+    usable = serializers.BooleanField()
+    state = serializers.CharField()
+    why = serializers.CharField()
+
+
+class NodeWithTasksOut(NodeOut):
+    """A machine with what is on it."""
+
+    tasks = CellOut(source="cells", many=True)
+
+
+class NodeDetailOut(Out):
+    """All of a machine; CPU in thousandths of a core, memory in bytes."""
+
+    node = NodeWithTasksOut(source="row")
+    cpu_milli = serializers.IntegerField()
+    cpu_used = serializers.IntegerField()
+    memory = serializers.IntegerField()
+    memory_used = serializers.IntegerField()
+    outside_cpu_milli = serializers.IntegerField()
+    outside_memory = serializers.IntegerField()
+    pods = serializers.IntegerField()
+    outside_pods = serializers.IntegerField()
+    labels = serializers.DictField(child=serializers.CharField())
+    taints = serializers.ListField(child=serializers.CharField())
+    first_seen_at = serializers.DateTimeField()
+    changed_at = serializers.DateTimeField()
+    gone_at = serializers.DateTimeField(allow_null=True)
+
+
+class AllocationOut(Out):
+    """Every machine with its tasks."""
+
+    items = NodeWithTasksOut(many=True)
+
+
+class DecisionQuery(Shape):
+    """Which cycles to list: ``busy`` only those that admitted something."""
+
+    busy = serializers.BooleanField(required=False, default=False)
+
+
+class DecisionOut(Out):
+    """One cycle; durations are milliseconds a stage."""
+
+    cycle = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    digest = serializers.CharField()
+    classes = serializers.IntegerField()
+    admissions = serializers.IntegerField()
+    tasks = serializers.IntegerField()
+    units = serializers.IntegerField()
+    milliseconds = serializers.FloatField()
+    durations = serializers.DictField(child=serializers.FloatField())
+    details = serializers.DictField()
+
+
+class AdmittedOut(Out):
+    """A job that a cycle admitted; ``job`` is null where you may not see it."""
+
+    job = serializers.UUIDField(allow_null=True)
+    name = serializers.CharField()
+    team = serializers.CharField()
+    wave = serializers.IntegerField()
+    units = serializers.IntegerField()
+    borrowed = serializers.BooleanField()
+
+
+class DecisionDetailOut(Out):
+    """One cycle with what it admitted."""
+
+    decision = DecisionOut(source="row")
+    admitted = AdmittedOut(many=True)
