@@ -37,11 +37,11 @@ run: setup-run ## start the demo: databases, an emulated GPU cluster, Tidegate; 
 .PHONY: test
 test: setup ## the whole suite but what needs a real Kubernetes control plane
 	@$(PY) -m stack.browser
-	@exec $(PY) -m pytest -q -n 2 -m "not kubernetes" $(ARGS)
+	@exec $(PY) -m pytest -q -n 2 --dist loadgroup -m "not kubernetes" $(ARGS)
 
 .PHONY: test-kubernetes
 test-kubernetes: setup ## the tests against a real control plane (built once with Go, about 6 minutes)
-	@$(PY) -m tests.kubernetes.controlplane build
+	@$(PY) -m tests.kubernetes.build
 	@exec $(PY) -m pytest -q -m kubernetes tests/kubernetes tests/clusters $(ARGS)
 
 .PHONY: lint
