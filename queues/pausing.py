@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.db.models import DateTimeField, DurationField, F, Q, Value
+from django.db.models import Case, DateTimeField, DurationField, F, Q, Value, When
 from django.db.models.expressions import Combinable, CombinedExpression
 from django.db.models.functions import Coalesce, Greatest, Least
 
@@ -44,7 +44,9 @@ def _pass_over(queues: Iterable[int] | object, *, since: datetime, until: dateti
     """Add to each job's wait-from the time between ``since`` and ``until`` in which it would have waited."""
     if until <= since:
         return 0
-    begun = Greatest(Value(since), F("state_since"), output_field=DateTimeField())
+    # What waits has waited since it came into its state; of what was put aside that moment is not kept.
+    entered = Case(When(not_waiting_since=None, then=F("state_since")), default=F("submitted_at"))
+    begun = Greatest(Value(since), entered, output_field=DateTimeField())
     ended = Least(Value(until), Coalesce(F("not_waiting_since"), Value(until)), output_field=DateTimeField())
     passed = Greatest(Value("0 seconds"), _between(ended, begun), output_field=DurationField())
     moved = CombinedExpression(F("wait_from"), "+", passed, output_field=DateTimeField())

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import QueryDict
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -142,21 +142,21 @@ class VerbView(RestView):
         return _shown(self, uid)
 
 
-@extend_schema(operation_id="cancelJob", request=None, responses=shapes.JobDetailOut)
+@extend_schema_view(post=extend_schema(operation_id="cancelJob", request=None, responses=shapes.JobDetailOut))
 class CancelView(VerbView):
     """/jobs/{id}:cancel."""
 
     verb = services.cancel
 
 
-@extend_schema(operation_id="holdJob", request=None, responses=shapes.JobDetailOut)
+@extend_schema_view(post=extend_schema(operation_id="holdJob", request=None, responses=shapes.JobDetailOut))
 class HoldView(VerbView):
     """/jobs/{id}:hold."""
 
     verb = services.hold
 
 
-@extend_schema(operation_id="releaseJob", request=None, responses=shapes.JobDetailOut)
+@extend_schema_view(post=extend_schema(operation_id="releaseJob", request=None, responses=shapes.JobDetailOut))
 class ReleaseView(VerbView):
     """/jobs/{id}:release."""
 
