@@ -1,6 +1,6 @@
 """Addresses of the portal."""
 
-from django.urls import include, path, re_path
+from django.urls import path, re_path
 
 from queues.live import live
 from queues.views.bulk import bulk
@@ -14,7 +14,6 @@ from queues.views.overview import overview
 from queues.views.teams import member, quota, team, teams
 
 urlpatterns = [
-    path("", include("tenants.urls")),
     path("", overview, name="overview"),
     path("live", live, name="live"),
     path("jobs", jobs, name="jobs"),

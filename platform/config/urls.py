@@ -20,5 +20,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("tenants.api.urls")),
     path("api/v1/", include("queues.api.urls")),
     re_path(r"^api(?:/|$)", docs.nothing),
+    path("", include("tenants.urls")),
     path("", include("queues.urls")),
 ]

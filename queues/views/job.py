@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from queues.models import Job
+    from queues.queries.rows import JobDetail
     from tenants.permissions import Actor
 
 TABS = ("tasks", "events", "spec")
@@ -40,7 +41,7 @@ DONE = {
 def job(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show one job; the tab is in the URL."""
     by, now = actor_of(request), timezone.now()
-    detail = queries.job(by, uid, now=now)
+    detail = queries.job(by, uid, now=now, position=False)
     history = queries.attempts(by, uid)
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else TABS[0]
@@ -54,7 +55,7 @@ def job(request: HttpRequest, uid: UUID) -> HttpResponse:
             },
             topics=(*moving, *(("queue",) if detail.row.state in WAITING else ())),
         ),
-        tab: Part(template=f"_partials/job_{tab}.html", rows=lambda: tab_rows(by, uid, tab), topics=moving),
+        tab: Part(template=f"_partials/job_{tab}.html", rows=lambda: tab_rows(by, detail, tab), topics=moving),
     }
     context = {
         "now": now,
@@ -69,12 +70,12 @@ def job(request: HttpRequest, uid: UUID) -> HttpResponse:
     return page(request, "portal/job.html", context, parts)
 
 
-def tab_rows(by: Actor, uid: UUID, tab: str) -> dict[str, object]:
+def tab_rows(by: Actor, detail: JobDetail, tab: str) -> dict[str, object]:
     """Return what a tab shows beyond the job and its attempts."""
+    uid = detail.row.uid
     if tab == "events":
         return {"events": queries.events(by, uid, newest_first=True)}
     if tab == "spec":
-        detail = queries.job(by, uid, now=timezone.now(), position=False)
         manifest = yaml.safe_dump_all(queries.manifest(by, uid), sort_keys=False, allow_unicode=True)
         return {"spec": dump(detail.spec), "manifest": manifest}
     return {}

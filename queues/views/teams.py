@@ -93,7 +93,8 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
 @signed_in
 def quota(request: HttpRequest, name: str) -> HttpResponse:
     """Set a team's quota on one GPU type; an edit of an older version says what is there now."""
-    flavor = request.POST.get("flavor", "")
+    by, flavor = actor_of(request), request.POST.get("flavor", "")
+    tenants.team(name, by=by)
     back = f"{reverse('team', args=[name])}#quota-title"
     try:
         edit = QuotaEdit(
@@ -108,9 +109,7 @@ def quota(request: HttpRequest, name: str) -> HttpResponse:
         messages.error(request, f"Nothing was changed: {error}.")
         return HttpResponseRedirect(back)
     try:
-        done = services.set_quotas(
-            by=actor_of(request), now=timezone.now(), edits=[edit], comment=request.POST.get("comment", "")
-        )
+        done = services.set_quotas(by=by, now=timezone.now(), edits=[edit], comment=request.POST.get("comment", ""))
     except NotFound:
         raise
     except Stale as error:

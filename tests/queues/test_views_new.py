@@ -1,0 +1,145 @@
+"""A new job: form and YAML say the same, errors stand where they belong, nothing typed is lost."""
+
+import html
+import re
+
+import pytest
+import yaml
+
+from queues.models import Job
+from tests.queues.lab import Lab, compact
+from tests.queues.test_views_pages import browser
+
+FORM = {
+    "tab": "form",
+    "go": "submit",
+    "name": "sft",
+    "line": "nlp/default",
+    "shape": "gang",
+    "tasks": "2",
+    "gpus": "8",
+    "gpu_type": "h100",
+    "image": "reg.example/sft:1",
+    "command": "torchrun train.py --name 'a b'",
+    "env": "SEED=7\nPATH=/x=y",
+    "time_limit": "2h",
+    "priority": "high",
+    "borrow": "on",
+}
+
+
+def test_a_filled_form_becomes_the_job_that_it_says(lab: Lab) -> None:
+    response = browser(lab.ann).post("/jobs/new", FORM)
+
+    job = Job.objects.get()
+    assert response["Location"] == f"/jobs/{job.uid}"
+    assert (job.name, job.shape, job.units, job.priority_class.name) == ("sft", "gang", 16, "high")
+    run = job.spec["spec"]["run"]
+    assert run["command"] == ["torchrun", "train.py", "--name", "a b"]
+    assert run["env"] == {"SEED": "7", "PATH": "/x=y"}
+
+
+def test_a_wrong_form_says_at_each_field_what_is_allowed_and_keeps_what_was_typed(lab: Lab) -> None:
+    wrong = {**FORM, "tasks": "0", "gpus": "eight", "time_limit": "soon", "name": "bad name!"}
+
+    response = browser(lab.ann).post("/jobs/new", wrong)
+
+    text = html.unescape(response.content.decode())
+    assert response.status_code == 422
+    assert Job.objects.count() == 0
+    for field, typed in (("tasks", "0"), ("gpus", "eight"), ("time_limit", "soon"), ("name", "bad name!")):
+        assert re.search(rf'name="{field}" value="{typed}"[^>]*aria-invalid="true"', text), field
+        assert f'id="id_{field}_error"' in text
+    assert "tasks is from 1 to 10000, not 0" in text
+    assert "value=\"torchrun train.py --name 'a b'\"" in text
+    assert "SEED=7" in text
+
+
+def test_the_form_turns_into_yaml_and_back_without_loss(lab: Lab) -> None:
+    client = browser(lab.ann)
+
+    as_yaml = html.unescape(client.post("/jobs/new", {**FORM, "go": "yaml"}).content.decode())
+    text = re.search(r"<textarea[^>]*>\n?(.*?)</textarea>", as_yaml, re.DOTALL)
+    assert text is not None
+    back = html.unescape(client.post("/jobs/new", {"tab": "yaml", "go": "form", "yaml": text[1]}).content.decode())
+
+    spec = yaml.safe_load(text[1])
+    assert spec["metadata"] == {"name": "sft", "team": "nlp", "queue": "default"}
+    assert spec["spec"]["gpus"] == {"count": 8, "type": ["h100"]}
+    for field in ("name", "tasks", "gpus", "image", "time_limit"):
+        assert re.search(rf'name="{field}" value="{re.escape(FORM[field])}"', back), field
+    assert 'value="gang" checked' in back
+    assert "PATH=/x=y" in back
+    assert Job.objects.count() == 0
+
+
+def test_an_error_in_yaml_is_shown_at_its_line_with_the_text_kept(lab: Lab) -> None:
+    text = yaml.safe_dump(compact(tasks=0, priority="urgent"), sort_keys=False) + "# a remark\n"
+    at = next(number for number, line in enumerate(text.splitlines(), 1) if line.strip().startswith("tasks"))
+
+    response = browser(lab.ann).post("/jobs/new", {"tab": "yaml", "go": "submit", "yaml": text})
+
+    page = html.unescape(response.content.decode())
+    assert response.status_code == 422
+    assert f'<a href="#line-{at}">Line {at}</a>: tasks is from 1 to 10000, not 0' in page
+    assert f'<li id="line-{at}" class="bad">' in page
+    assert "low, normal" in page or "normal" in page
+    assert "# a remark" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [1", "Line"),
+        ("a: &x 1\nb: *x\n", "Anchors and aliases are not taken"),
+        ("spec: 1\nspec: 2\n", "twice"),
+        ("- just\n- a list\n", "a job is a mapping"),
+        ("", "a job is a mapping"),
+    ],
+)
+def test_a_text_that_is_no_job_is_refused_in_words(lab: Lab, text: str, words: str) -> None:
+    response = browser(lab.ann).post("/jobs/new", {"tab": "yaml", "go": "submit", "yaml": text})
+
+    assert response.status_code == 422
+    assert words in html.unescape(response.content.decode())
+    assert Job.objects.count() == 0
+
+
+def test_yaml_that_the_form_cannot_say_stays_yaml(lab: Lab) -> None:
+    text = yaml.safe_dump(
+        {**compact(), "spec": {"shape": "gang", "groups": [{"name": "head", "tasks": 1, "gpus": "h100:1"}]}}
+    )
+
+    page = browser(lab.ann).post("/jobs/new", {"tab": "yaml", "go": "form", "yaml": text}).content.decode()
+
+    assert "The form has no fields for all that this says" in page
+    assert "name: head" in page
+
+
+def test_duplicate_and_edit_fills_the_form_with_the_other_jobs_spec(lab: Lab) -> None:
+    job = lab.submit(name="first", tasks=3, gpus="h100:2", metadata={"external_id": "dag/1"})
+
+    page = browser(lab.art).get(f"/jobs/new?from={job.uid}").content.decode()
+
+    assert re.search(r'name="name" value="first"', page)
+    assert re.search(r'name="tasks" value="3"', page)
+    assert "dag/1" not in page
+
+
+@pytest.mark.parametrize("source", ["nonsense", "01a228cf-a398-798c-a8de-8189048a4a8d"])
+def test_there_is_nothing_to_copy_from_a_job_that_is_not_there(lab: Lab, source: str) -> None:
+    assert browser(lab.ann).get(f"/jobs/new?from={source}").status_code == 404
+
+
+def test_a_job_of_another_team_cannot_be_copied(lab: Lab) -> None:
+    job = lab.submit(lab.ann)
+
+    assert browser(lab.carl).get(f"/jobs/new?from={job.uid}").status_code == 404
+
+
+def test_nothing_is_submitted_to_a_team_that_one_is_not_in(lab: Lab) -> None:
+    response = browser(lab.carl).post("/jobs/new", FORM)
+
+    assert response.status_code == 422
+    assert Job.objects.count() == 0
+    assert "sft" in response.content.decode()
