@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from queues import hints, pausing
+from queues import hints, notices, pausing
 from queues.models import Job, Queue
 from queues.states import ACTIVE
 from tenants.changes import Change, ChangeKind
@@ -37,7 +37,7 @@ def follow(change: Change) -> Iterable[Notice]:
     if change.kind in MATTERS:
         hints.wake()
         hints.tell_pages("queue", "jobs", *([f"team:{team.name}"] if team else []))
-    return ()
+    return tuple(notices.after(change))
 
 
 def _keep_departments_free_of_jobs(team: Team) -> None:
