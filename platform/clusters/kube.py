@@ -85,9 +85,11 @@ class KubeApi:
             raise Unreachable(f"{self._where(path)} answered with something that is no object: {data[:80]!r}")
         return answer
 
-    def open(self, verb: str, path: str, *, query: Query, read_seconds: float) -> "KubeStream":
+    def open(self, verb: str, path: str, *, query: Query, first: float, between: float) -> "KubeStream":
         """Make one request whose answer is read while it arrives; raise Failure or Unreachable."""
-        return self._send(verb, path, query, None, "application/json", read_seconds)
+        stream = self._send(verb, path, query, None, "application/json", first)
+        stream.wait_for(between)
+        return stream
 
     def close(self) -> None:
         """Close connections that are kept open."""
@@ -155,6 +157,12 @@ class KubeStream:
         self.response = response
         self.status = response.status
         self._where = where
+
+    def wait_for(self, seconds: float) -> None:
+        """Wait so long for each further piece."""
+        sock = getattr(self.response.connection, "sock", None)
+        if sock is not None:
+            sock.settimeout(seconds)
 
     def read(self) -> bytes:
         """Return all of it."""

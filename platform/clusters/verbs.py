@@ -13,6 +13,7 @@ from clusters.port import Change, ClusterError, Gone, Inventory, Launch, NameTak
 PAGE = 500
 READ_SECONDS = 30.0
 FOLLOW_SECONDS = 600.0
+OPEN_SECONDS = 10.0
 # How much longer than asked for a watch may be silent before its connection counts as dead.
 WATCH_SLACK_SECONDS = 5.0
 PIN_THREADS = 8
@@ -63,8 +64,11 @@ class Api(Protocol):
         """Make one request and return the decoded answer."""
         ...
 
-    def open(self, verb: str, path: str, *, query: Query, read_seconds: float) -> Stream:
-        """Make one request whose answer is read while it arrives."""
+    def open(self, verb: str, path: str, *, query: Query, first: float, between: float) -> Stream:
+        """Make one request whose answer is read while it arrives.
+
+        Until it begins ``first`` seconds may pass, and ``between`` from one piece to the next.
+        """
         ...
 
     def close(self) -> None:
@@ -149,8 +153,10 @@ class KubeCluster:
         if tail is not None:
             query["tailLines"] = str(tail)
         path = _path("/api/v1", namespace, "pods", pod) + "/log"
+        # An answer begins with the first line, for which a followed pod may take its time.
+        seconds = FOLLOW_SECONDS if follow else READ_SECONDS
         try:
-            stream = self.api.open("logs", path, query=query, read_seconds=FOLLOW_SECONDS if follow else READ_SECONDS)
+            stream = self.api.open("logs", path, query=query, first=seconds, between=seconds)
         except Failure as failure:
             raise failure.judged() from failure
         return stream.chunks()
@@ -285,7 +291,8 @@ class KubeCluster:
             "timeoutSeconds": str(max(1, ceil(seconds))),
         }
         try:
-            return self.api.open("watch", _KINDS[kind][0], query=query, read_seconds=seconds + WATCH_SLACK_SECONDS)
+            between = seconds + WATCH_SLACK_SECONDS
+            return self.api.open("watch", _KINDS[kind][0], query=query, first=OPEN_SECONDS, between=between)
         except Failure as failure:
             raise failure.judged() from failure
 

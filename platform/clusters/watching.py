@@ -16,7 +16,8 @@ UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
 
 # A stream that ends sooner than this without a word is a fault, not the server's time-out.
 _SHORTEST_STREAM = 1.0
-_JOIN_SECONDS = 10.0
+# Readers that do not wake up in this time end by their own time-outs.
+_JOIN_SECONDS = 2.0
 
 Seen: TypeAlias = NodeSeen | PodSeen | WaveSeen
 Parse: TypeAlias = Callable[[Mapping[str, Any]], Seen]
@@ -99,8 +100,9 @@ def changes(
         yield from _merge(hub, dict(position), deadline)
     finally:
         hub.end()
+        patience = time.monotonic() + _JOIN_SECONDS
         for reader in readers:
-            reader.join(_JOIN_SECONDS)
+            reader.join(max(0.0, patience - time.monotonic()))
 
 
 def _merge(hub: _Hub, position: dict[str, str], deadline: float) -> Iterator[Change]:

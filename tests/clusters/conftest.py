@@ -1,12 +1,16 @@
-"""One emulator a module with four GPU nodes, and a namespace of its own for each test."""
+"""One emulator a module with four GPU nodes and a namespace for each test; and a server that misbehaves."""
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from clusters.emulator import Emulator, NodeGroup
+from clusters.kube import KubeApi, connect
+from clusters.verbs import KubeCluster
 from tests.clusters.emulator_kit import ENTRY, GPU, Talk
+from tests.clusters.faulty import Faulty
 
 _NUMBERS = itertools.count(1)
 NODES = (
@@ -37,3 +41,18 @@ def talk(emulator: Emulator) -> Iterator[Talk]:
     talk.make("/api/v1/namespaces", {"metadata": {"name": talk.namespace}})
     yield talk
     talk.ask("DELETE", f"/api/v1/namespaces/{talk.namespace}")
+
+
+@pytest.fixture
+def server() -> Iterator[Faulty]:
+    with Faulty() as server:
+        yield server
+
+
+@pytest.fixture
+def cluster(server: Faulty, tmp_path: Path) -> Iterator[KubeCluster]:
+    cluster = connect("test", kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
+    assert isinstance(cluster.api, KubeApi)
+    cluster.api.read_seconds = 0.3
+    yield cluster
+    cluster.close()

@@ -2,20 +2,17 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from clusters.kube import KubeApi, connect
+from clusters.kube import connect
 from clusters.names import object_name
 from clusters.port import (
     ClusterError,
-    Gone,
     GroupSpec,
     Launch,
     NameTaken,
-    NodeSeen,
     Pin,
     QuotaRefused,
     Refused,
@@ -27,31 +24,10 @@ from clusters.verbs import KubeCluster
 from tests.clusters.faulty import Faulty, answer, failure, half, silence, stream
 
 VERSION = answer({"gitVersion": "v1.37.2"})
-POSITION = {"nodes": "5", "pods": "5", "jobs": "5"}
 NODES, PODS, JOBS = "/api/v1/nodes", "/api/v1/pods", "/apis/batch/v1/jobs"
 OURS = "/apis/batch/v1/namespaces/n/jobs"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-CONTEXT = b"""
-current-context: c
-contexts: [{name: c, context: {cluster: k, user: u}}]
-users: [{name: u, user: {}}]
-"""
 OBJECT = object_name("j", 1, 0)
-
-
-@pytest.fixture
-def server() -> Iterator[Faulty]:
-    with Faulty() as server:
-        yield server
-
-
-@pytest.fixture
-def cluster(server: Faulty, tmp_path: Path) -> Iterator[KubeCluster]:
-    cluster = connect("test", kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
-    assert isinstance(cluster.api, KubeApi)
-    cluster.api.read_seconds = 0.3
-    yield cluster
-    cluster.close()
 
 
 def launch() -> Launch:
@@ -71,18 +47,6 @@ def launch() -> Launch:
         priority_class="normal",
         priority_value=0,
     )
-
-
-def node_event(name: str, version: int, kind: str = "MODIFIED") -> dict[str, object]:
-    return {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": str(version)}}}
-
-
-def names_of(cluster: KubeCluster, *, seconds: float) -> list[tuple[str, str]]:
-    return [
-        (change.seen.name, change.position["nodes"])
-        for change in cluster.watch(POSITION, seconds=seconds)
-        if isinstance(change.seen, NodeSeen)
-    ]
 
 
 def test_a_server_that_is_not_there_is_unreachable(server: Faulty, tmp_path: Path) -> None:
@@ -297,130 +261,3 @@ def test_a_log_that_breaks_off_says_so(cluster: KubeCluster, server: Faulty) -> 
     assert next(log) == b"one line\n"
     with pytest.raises(Unreachable, match="broke off"):
         next(log)
-
-
-def test_a_silent_watch_ends_in_time(cluster: KubeCluster, server: Faulty) -> None:
-    for path in (NODES, PODS, JOBS):
-        server.tell("GET", path, stream(then="silence"))
-    begun = time.monotonic()
-
-    assert list(cluster.watch(POSITION, seconds=0.5)) == []
-
-    assert 0.4 < time.monotonic() - begun < 3
-
-
-def test_a_watch_that_is_cut_goes_on_where_it_was(cluster: KubeCluster, server: Faulty) -> None:
-    for path in (PODS, JOBS):
-        server.tell("GET", path, stream(then="silence"))
-    server.tell(
-        "GET",
-        NODES,
-        stream(node_event("a", 6), b'{"type": "MODIFIED", "obj', then="drop"),
-        stream(node_event("b", 7), node_event("x", 9, "BOOKMARK")),
-        stream(node_event("c", 10), then="silence"),
-    )
-
-    seen = names_of(cluster, seconds=1.5)
-
-    assert seen == [("a", "6"), ("b", "7"), ("c", "10")]
-    asked = [request.query for request in server.requests if request.path == NODES]
-    assert [query["resourceVersion"] for query in asked] == ["5", "6", "9"]
-    assert all(query["allowWatchBookmarks"] == "true" and int(query["timeoutSeconds"]) >= 1 for query in asked)
-
-
-def test_watches_that_end_as_soon_as_they_open_are_no_watch(cluster: KubeCluster, server: Faulty) -> None:
-    for path in (NODES, PODS, JOBS):
-        server.tell("GET", path, stream())
-
-    with pytest.raises(Unreachable, match="as soon as"):
-        list(cluster.watch(POSITION, seconds=5))
-
-    assert len(server.requests) <= 3
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        failure(410, "too old"),
-        stream({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}),
-    ],
-    ids=["as an answer", "as an event"],
-)
-def test_a_position_that_is_too_old_is_gone(cluster: KubeCluster, server: Faulty, end: object) -> None:
-    for path in (NODES, JOBS):
-        server.tell("GET", path, stream(then="silence"))
-    server.tell("GET", PODS, end)  # type: ignore[arg-type]
-
-    with pytest.raises(Gone, match="too old"):
-        list(cluster.watch(POSITION, seconds=5))
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        failure(503, "etcd is away"),
-        stream({"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "etcd is away"}}),
-        stream(b"{etcd is away\n"),
-        stream({"type": "ADDED", "object": {"etcd is away": 1}}),
-    ],
-    ids=["an answer", "an event", "no JSON", "no object"],
-)
-def test_a_watch_that_fails_is_unreachable(cluster: KubeCluster, server: Faulty, end: object) -> None:
-    for path in (NODES, JOBS):
-        server.tell("GET", path, stream(then="silence"))
-    server.tell("GET", PODS, end)  # type: ignore[arg-type]
-
-    with pytest.raises(Unreachable):
-        list(cluster.watch(POSITION, seconds=5))
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        (None, "no such file"),
-        (b"", "No configuration|empty"),
-        (b"just text", "kubeconfig"),
-        (b"- 1\n- 2", "kubeconfig"),
-        (b"a: [", "not YAML"),
-        (b"\xff\xfe\x00", "kubeconfig"),
-        (b"apiVersion: v1\nkind: Config\n", "kubeconfig"),
-        (b"current-context: gone\ncontexts: []\nclusters: []\nusers: []\n", "gone"),
-        (CONTEXT + b"clusters: [{name: k, cluster: {}}]\n", "no server"),
-        (
-            CONTEXT + b"clusters: [{name: k, cluster: {server: 'https://a', certificate-authority: gone.crt}}]\n",
-            "gone.crt",
-        ),
-        (
-            CONTEXT.replace(b"{}", b"{tokenFile: gone.token}")
-            + b"clusters: [{name: k, cluster: {server: 'https://a'}}]",
-            "gone.token",
-        ),
-    ],
-    ids=["missing", "empty", "text", "list", "yaml", "binary", "bare", "context", "server", "authority", "token"],
-)
-def test_a_kubeconfig_that_cannot_be_used_is_named_with_its_fault(
-    tmp_path: Path, content: bytes | None, fault: str
-) -> None:
-    path = tmp_path / "kubeconfig"
-    if content is not None:
-        path.write_bytes(content)
-
-    with pytest.raises(ClusterError, match=fault) as caught:
-        connect("test", kubeconfig=path)
-
-    assert str(path) in str(caught.value)
-
-
-def test_a_context_may_be_chosen(server: Faulty, tmp_path: Path) -> None:
-    path = server.kubeconfig(tmp_path / "kubeconfig")
-
-    connect("test", kubeconfig=path, context="here").close()
-    with pytest.raises(ClusterError, match="elsewhere"):
-        connect("test", kubeconfig=path, context="elsewhere")
-
-
-def test_outside_a_cluster_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-
-    with pytest.raises(ClusterError, match="no kubeconfig"):
-        connect("test")

@@ -1,0 +1,142 @@
+"""The adapter's watch against a server that misbehaves."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from clusters import verbs
+from clusters.port import Gone, NodeSeen, Unreachable
+from clusters.verbs import KubeCluster
+from tests.clusters.faulty import Faulty, failure, silence, stream
+from tests.clusters.waiting import until
+
+POSITION = {"nodes": "5", "pods": "5", "jobs": "5"}
+NODES, PODS, JOBS = "/api/v1/nodes", "/api/v1/pods", "/apis/batch/v1/jobs"
+
+
+def node_event(name: str, version: int, kind: str = "MODIFIED") -> dict[str, object]:
+    return {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": str(version)}}}
+
+
+def names_of(cluster: KubeCluster, *, seconds: float) -> list[tuple[str, str]]:
+    return [
+        (change.seen.name, change.position["nodes"])
+        for change in cluster.watch(POSITION, seconds=seconds)
+        if isinstance(change.seen, NodeSeen)
+    ]
+
+
+def _own_threads() -> int:
+    return sum(thread.name.startswith("watch-") for thread in threading.enumerate())
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_silent_watch_ends_in_time(cluster: KubeCluster, server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "OPEN_SECONDS", 0.1)
+    for path in (NODES, PODS, JOBS):
+        server.tell("GET", path, stream(then="silence"))
+    begun = time.monotonic()
+
+    assert list(cluster.watch(POSITION, seconds=0.5)) == []
+
+    assert 0.4 < time.monotonic() - begun < 3
+    assert len(server.requests) == 3
+
+
+def test_a_watch_that_is_never_answered_is_unreachable_in_time(
+    cluster: KubeCluster, server: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs, "OPEN_SECONDS", 0.2)
+    for path in (NODES, PODS, JOBS):
+        server.tell("GET", path, silence)
+    begun = time.monotonic()
+
+    with pytest.raises(Unreachable, match=r"[Tt]imed out"):
+        list(cluster.watch(POSITION, seconds=60))
+
+    assert time.monotonic() - begun < 3
+
+
+def test_many_silent_watches_leave_neither_threads_nor_connections(cluster: KubeCluster, server: Faulty) -> None:
+    for path in (NODES, PODS, JOBS):
+        server.tell("GET", path, stream(then="silence"))
+    list(cluster.watch(POSITION, seconds=0.05))
+    threads, files = _own_threads(), _open_files()
+
+    for _ in range(30):
+        list(cluster.watch(POSITION, seconds=0.05))
+
+    assert _own_threads() <= threads
+    # The server's ends live in this process too, until their threads notice.
+    server.ending.set()
+    until(lambda: _open_files() <= files + 3)
+
+
+def test_a_watch_that_is_cut_goes_on_where_it_was(cluster: KubeCluster, server: Faulty) -> None:
+    for path in (PODS, JOBS):
+        server.tell("GET", path, stream(then="silence"))
+    server.tell(
+        "GET",
+        NODES,
+        stream(node_event("a", 6), b'{"type": "MODIFIED", "obj', then="drop"),
+        stream(node_event("b", 7), node_event("x", 9, "BOOKMARK")),
+        stream(node_event("c", 10), then="silence"),
+    )
+
+    seen = names_of(cluster, seconds=1.5)
+
+    assert seen == [("a", "6"), ("b", "7"), ("c", "10")]
+    asked = [request.query for request in server.requests if request.path == NODES]
+    assert [query["resourceVersion"] for query in asked] == ["5", "6", "9"]
+    assert all(query["allowWatchBookmarks"] == "true" and int(query["timeoutSeconds"]) >= 1 for query in asked)
+
+
+def test_watches_that_end_as_soon_as_they_open_are_no_watch(cluster: KubeCluster, server: Faulty) -> None:
+    for path in (NODES, PODS, JOBS):
+        server.tell("GET", path, stream())
+
+    with pytest.raises(Unreachable, match="as soon as"):
+        list(cluster.watch(POSITION, seconds=5))
+
+    assert len(server.requests) <= 3
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        failure(410, "too old"),
+        stream({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}),
+    ],
+    ids=["as an answer", "as an event"],
+)
+def test_a_position_that_is_too_old_is_gone(cluster: KubeCluster, server: Faulty, end: object) -> None:
+    for path in (NODES, JOBS):
+        server.tell("GET", path, stream(then="silence"))
+    server.tell("GET", PODS, end)  # type: ignore[arg-type]
+
+    with pytest.raises(Gone, match="too old"):
+        list(cluster.watch(POSITION, seconds=5))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        failure(503, "etcd is away"),
+        stream({"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "etcd is away"}}),
+        stream(b"{etcd is away\n"),
+        stream({"type": "ADDED", "object": {"etcd is away": 1}}),
+    ],
+    ids=["an answer", "an event", "no JSON", "no object"],
+)
+def test_a_watch_that_fails_is_unreachable(cluster: KubeCluster, server: Faulty, end: object) -> None:
+    for path in (NODES, JOBS):
+        server.tell("GET", path, stream(then="silence"))
+    server.tell("GET", PODS, end)  # type: ignore[arg-type]
+
+    with pytest.raises(Unreachable):
+        list(cluster.watch(POSITION, seconds=5))
