@@ -72,6 +72,18 @@ def test_an_object_made_for_an_owner_that_is_gone_goes(talk: Talk) -> None:
     until(lambda: talk.gone(f"{talk.maps}/late"))
 
 
+def test_a_wrong_owner_name_costs_only_the_object_that_has_it(talk: Talk) -> None:
+    owner = {**talk.make(talk.maps, {"metadata": {"name": "owner"}}), "apiVersion": "v1", "kind": "ConfigMap"}
+    talk.make(talk.maps, _owned("right", owner))
+    wrong = _owned("wrong", owner)
+    wrong["metadata"]["ownerReferences"][0]["name"] = "absent"
+
+    talk.make(talk.maps, wrong)
+
+    until(lambda: talk.gone(f"{talk.maps}/wrong"))
+    assert talk.get(f"{talk.maps}/right")["metadata"]["ownerReferences"][0]["name"] == "owner"
+
+
 def test_a_finalizer_holds_an_object_until_it_is_taken_away(talk: Talk) -> None:
     talk.make(talk.maps, {"metadata": {"name": "map", "finalizers": ["tidegate.io/hold"]}})
 

@@ -20,57 +20,39 @@ class Garbage:
         """Go on with deletions that were under way, and look for lost owners."""
         for kind in KINDS:
             for body in self._core.store.bodies(kind) if kind is not EVENTS else ():
-                for owner in body["metadata"].get("ownerReferences") or ():
-                    self._look(owner)
+                self._look_at_owners(body)
                 if leaving(body):
-                    self._soon(kind, body)
+                    self._soon(kind, body["metadata"].get("namespace", ""), body["metadata"])
 
     def _heed(self, change: Change) -> None:
         if change.kind is EVENTS:
             return
         metadata = change.new.body["metadata"]
-        if change.deleted or (change.old is None and metadata.get("ownerReferences")):
-            for owner in metadata.get("ownerReferences") or ():
-                self._look(owner)
-        if change.deleted or FOREGROUND in (ends := metadata.get("finalizers") or ()) or ORPHAN in ends:
-            self._soon(change.kind, change.new.body)
+        if change.deleted or change.old is None:
+            self._look_at_owners(change.new.body)
+        finalizers = metadata.get("finalizers") or ()
+        if change.deleted or FOREGROUND in finalizers or ORPHAN in finalizers:
+            self._soon(change.kind, metadata.get("namespace", ""), metadata)
 
-    def _look(self, reference: Object) -> None:
-        """Collect soon for the owner that a reference names, be it there or not."""
-        uid = reference["uid"]
-        self._core.agenda.soon(("garbage", uid), lambda: self._collect_reference(reference))
+    def _look_at_owners(self, dependent: Object) -> None:
+        """Collect soon for every owner that an object names, be it there or not."""
+        for owner in dependent["metadata"].get("ownerReferences") or ():
+            kind = BY_OWNER.get((owner["apiVersion"], owner["kind"]))
+            if kind is not None:
+                self._soon(kind, _space(kind, dependent), owner)
 
-    def _collect_reference(self, reference: Object) -> None:
-        for kind, dependent in self._core.store.owned(reference["uid"]):
-            owner = self._owner(kind, dependent, reference)
-            if owner is None:
-                self._cascade(reference["uid"])
-            elif FOREGROUND in (owner["metadata"].get("finalizers") or ()):
-                self._collect(BY_OWNER[reference["apiVersion"], reference["kind"]], owner)
-            return
-        for kind in KINDS:
-            if (kind.api_version, kind.kind) == (reference["apiVersion"], reference["kind"]):
-                self._release_waiting(kind, reference)
-
-    def _release_waiting(self, kind: Kind, reference: Object) -> None:
-        """Let an owner go whose last dependent went."""
-        for body in self._core.store.bodies(kind):
-            if body["metadata"]["uid"] == reference["uid"] and FOREGROUND in (body["metadata"].get("finalizers") or ()):
-                self._collect(kind, body)
-                return
-
-    def _soon(self, kind: Kind, body: Object) -> None:
-        metadata = body["metadata"]
-        namespace, name, uid = metadata.get("namespace", ""), metadata["name"], metadata["uid"]
+    def _soon(self, kind: Kind, namespace: str, owner: Object) -> None:
+        """Do soon what the deletion of an owner, by name and uid, asks for now."""
+        name, uid = owner["name"], owner["uid"]
 
         def collect() -> None:
-            owner = self._core.store.get(kind, namespace, name)
-            if owner is None or owner["metadata"]["uid"] != uid:
+            found = self._core.store.get(kind, namespace, name)
+            if found is None or found["metadata"]["uid"] != uid:
                 self._cascade(uid)
             else:
-                self._collect(kind, owner)
+                self._collect(kind, found)
 
-        self._core.agenda.soon(("garbage of", uid), collect)
+        self._core.agenda.soon(("garbage", uid), collect)
 
     def _collect(self, kind: Kind, owner: Object) -> None:
         """Carry out a Foreground or Orphan deletion as far as it goes now."""
@@ -91,23 +73,26 @@ class Garbage:
     def _cascade(self, uid: str) -> None:
         """Delete the dependents of an owner that is gone, unless another owner keeps them."""
         for kind, body in self._core.store.owned(uid):
-            references = body["metadata"]["ownerReferences"]
-            if any(self._owner(kind, body, each) for each in references):
-                self._disown(kind, body, uid)
-            elif not leaving(body):
+            owners = body["metadata"]["ownerReferences"]
+            there = [each for each in owners if self._is_there(body, each)]
+            if there and there != owners:
+                self._own(kind, body, there)
+            elif not there and not leaving(body):
                 _delete(self._registry, kind, body, Options(propagation="Background"))
 
-    def _owner(self, kind: Kind, dependent: Object, reference: Object) -> Object | None:
-        """Return the owner that a reference names, if it is there with that uid."""
-        owner_kind = BY_OWNER.get((reference["apiVersion"], reference["kind"]))
-        if owner_kind is None:
-            return dependent
-        space = dependent["metadata"].get("namespace", "") if owner_kind.namespaced and kind.namespaced else ""
-        found = self._core.store.get(owner_kind, space, reference["name"])
-        return found if found and found["metadata"]["uid"] == reference["uid"] else None
+    def _is_there(self, dependent: Object, owner: Object) -> bool:
+        """Tell whether an owner exists with the uid that is named; owners of unknown kinds count as there."""
+        kind = BY_OWNER.get((owner["apiVersion"], owner["kind"]))
+        if kind is None:
+            return True
+        found = self._core.store.get(kind, _space(kind, dependent), owner["name"])
+        return found is not None and bool(found["metadata"]["uid"] == owner["uid"])
 
     def _disown(self, kind: Kind, body: Object, uid: str) -> None:
-        kept = [each for each in body["metadata"]["ownerReferences"] if each["uid"] != uid]
+        self._own(kind, body, [each for each in body["metadata"]["ownerReferences"] if each["uid"] != uid])
+
+    def _own(self, kind: Kind, body: Object, kept: list[Object]) -> None:
+        """Leave the object these owners only."""
         metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}
         self._registry.write(kind, {**body, "metadata": {**metadata, "ownerReferences": kept} if kept else metadata})
 
@@ -183,3 +168,9 @@ def _blocks(body: Object, uid: str) -> bool:
     return any(
         each["uid"] == uid and each.get("blockOwnerDeletion") for each in body["metadata"].get("ownerReferences") or ()
     )
+
+
+def _space(owner: Kind, dependent: Object) -> str:
+    """Return the namespace of an owner: the dependent's own, or none."""
+    namespace: str = dependent["metadata"].get("namespace", "")
+    return namespace if owner.namespaced else ""
