@@ -1,12 +1,15 @@
 """The board of one decision: quota, nodes and users as they stand after everything decided so far."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from queues.admission.nodes import Ground, survey
+from queues.admission.nodes import Ground, Room, survey
 from queues.admission.placement import Mix, fits, witness
-from queues.admission.quota import demand, in_use
-from queues.admission.shapes import Option, Pattern, Shape, Shapes
-from queues.admission.world import JobClass, Placed, Queue, Team, World
+from queues.admission.quota import Line, Tree, lines, units_of
+from queues.admission.shapes import Needs, Option, Pattern, Shape, Shapes
+from queues.admission.world import Attempt, Claim, JobClass, Milliseconds, Placed, Queue, Standing, Team, World
+
+NOTHING: Room = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,16 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Asker:
+    """A job in search of room: what it asks for, how urgent it is, and when it surely ends if it starts now."""
+
+    case: Case
+    job: int | None
+    priority: int
+    ends: Milliseconds | None
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One admission as the board remembers it."""
 
@@ -30,6 +43,42 @@ class Entry:
     placed: tuple[Placed, ...]
     queue: int
     user: int
+    ends: Milliseconds | None
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """A planned start: what a hold needs at ``at`` (None: as soon as its nodes are free), and what is left beside it.
+
+    ``spare`` is the room on its nodes at that time that it does not need, ``lines`` the quota then, its ask counted.
+    """
+
+    job: int
+    job_class: int
+    user: int
+    case: Case
+    option: Option
+    priority: int
+    wait_from: Milliseconds
+    placed: tuple[Placed, ...]
+    at: Milliseconds | None
+    standing: Standing
+    node: int | None
+    needs: dict[int, Room]
+    spare: dict[int, Room]
+    lines: dict[int, Line]
+    moved: str = ""
+
+    def change(self, place: int, units: dict[int, int], sign: int) -> None:
+        """Count units in or out of the quota at that time."""
+        for flavor, count in units.items():
+            if flavor in self.lines:
+                self.lines[flavor].take(place, count * sign)
+
+    def free(self, node: int, room: Room) -> None:
+        """Add room beside the plan on one of its nodes (negative: take it)."""
+        if node in self.spare:
+            self.spare[node] = plus(self.spare[node], room)
 
 
 class Board:
@@ -38,29 +87,81 @@ class Board:
     def __init__(self, world: World, *, count_lost: bool = False, leaving: bool = True) -> None:
         """Count what the attempts hold and survey the nodes; the flags suppose another world, as in ``survey``."""
         self.world = world
-        self.tree, self.lines = in_use(world, count_lost=count_lost, leaving=leaving)
+        self.tree = Tree(world)
+        self.lines = lines(world, self.tree, count_lost=count_lost)
+        self.soft = any(attempt.surplus for attempt in world.attempts)
+        self.hard = {flavor: line.copy() for flavor, line in self.lines.items()} if self.soft else self.lines
         self.ground: Ground = survey(world, count_lost=count_lost, leaving=leaving)
         self.log: list[Entry] = []
         self.shapes = Shapes()
         self.flavors = {flavor.id: flavor for flavor in world.flavors}
         self.teams = {team.id: team for team in world.teams}
         self.queues = {queue.id: queue for queue in world.queues}
+        self.classes = {job_class.id: job_class for job_class in world.classes}
         self.used_value: dict[tuple[int, int], int] = {}
         self.used_in_team: dict[tuple[int, int], int] = {}
         self.used_in_queue: dict[tuple[int, int], int] = {}
+        self.soft_of_user: dict[tuple[int, int], int] = {}
+        self.running: dict[int, Attempt] = {}
+        self.claims: dict[int, Claim] = {}
+        self.spoken_for: dict[int, int] = {}
+        self.plans: list[Plan] = []
+        self.kept: dict[int, Room] = {}
+        self.coming: dict[int, Room] = {}
+        self._reserved: dict[int, Room] = {}
+        self._freed: dict[int, Room] = {}
+        self._reduced: dict[int, Room] = {}
+        self._views: dict[tuple[bool, frozenset[int]], Ground] = {}
         self._mixes: dict[int, Mix] = {}
         for attempt in world.attempts:
-            if attempt.leaving and not leaving:
-                continue
-            for flavor, units in demand(attempt).items():
-                self._count_user(self.tree.number[attempt.team], attempt.queue, attempt.user, flavor, units)
+            if leaving or not attempt.leaving:
+                self._count(attempt)
+        for claim in sorted(world.claims, key=lambda row: row.id):
+            if claim.job_class in self.classes:
+                self.reserve(claim)
 
-    def _count_user(self, place: int, queue: int | None, user: int, flavor: int, units: int) -> None:
+    def _count(self, attempt: Attempt) -> None:
+        if attempt.leaving:
+            for node, room in rooms_of(attempt, attempt.placed).items():
+                self.coming[node] = plus(self.coming.get(node, NOTHING), room)
+                if attempt.claimed:
+                    self._freed[node] = plus(self._freed.get(node, NOTHING), room)
+        else:
+            self.running[attempt.id] = attempt
+        if not attempt.claimed:
+            self._use_attempt(attempt, attempt.placed, 1)
+            if attempt.surplus:
+                self._use_attempt(attempt, attempt.surplus, 1, soft=True)
+
+    def _use_attempt(self, attempt: Attempt, placed: tuple[Placed, ...], sign: int, *, soft: bool = False) -> None:
+        place = self.tree.number[attempt.team]
+        firm = not (attempt.borrow and attempt.preemptible)
+        for flavor, units in units_of(attempt, placed).items():
+            self._use(place, flavor, units * sign, firm=firm, soft=soft)
+            self._count_user(place, attempt.queue, attempt.user, flavor, units * sign, soft=soft)
+
+    def _use(self, place: int, flavor: int, units: int, *, firm: bool, soft: bool = False) -> None:
+        line = self.lines[flavor]
+        line.take(place, units)
+        hard = self.hard[flavor]
+        if hard is not line and not soft:
+            hard.take(place, units)
+        if firm:
+            line.take_firm(place, units)
+
+    def _count_user(
+        self, place: int, queue: int | None, user: int, flavor: int, units: int, *, soft: bool = False
+    ) -> None:
         key = (place, user)
-        self.used_value[key] = self.used_value.get(key, 0) + units * self.flavors[flavor].value
+        if soft:
+            self.soft_of_user[key] = self.soft_of_user.get(key, 0) + units
+        else:
+            self.used_value[key] = self.used_value.get(key, 0) + units * self.flavors[flavor].value
         self.used_in_team[key] = self.used_in_team.get(key, 0) + units
         if queue is not None:
             self.used_in_queue[queue, user] = self.used_in_queue.get((queue, user), 0) + units
+
+    # --- names
 
     def case(self, job_class: JobClass) -> Case:
         """Return the case that a class belongs to."""
@@ -71,9 +172,24 @@ class Board:
         """Return the team with this number in the tree."""
         return self.tree.teams[place - 1]
 
+    def option_of(self, claim: Claim) -> Option:
+        """Return the option of its class that a claim is for; the first where the wish has changed since."""
+        options = self.case(self.classes[claim.job_class]).shape.options
+        return next((option for option in options if option.flavors == claim.flavors), options[0])
+
+    # --- quota
+
     def inside(self, case: Case, option: Option) -> bool:
         """Whether the job would be guaranteed demand: within a node of its path on every flavor that it takes."""
-        return all(units <= max(0, self.lines[flavor].promised_room(case.place)) for flavor, units in option.needs)
+        return all(units <= max(0, self.hard[flavor].promised_room(case.place)) for flavor, units in option.needs)
+
+    def inside_at(self, case: Case, option: Option) -> int | None:
+        """Return the highest of the nodes within which the job is on its flavors; None where it is not inside."""
+        nodes = [self.hard[flavor].within(case.place, units) for flavor, units in option.needs]
+        known = [node for node in nodes if node is not None]
+        if len(known) < len(nodes):
+            return None
+        return min(known, key=lambda node: len(self.tree.path[node]), default=case.place)
 
     def covered(self, case: Case, option: Option) -> bool:
         """Whether firm use stays covered by what cannot be recalled; true of jobs that are not firm."""
@@ -84,10 +200,10 @@ class Board:
     def entitled(self, case: Case, option: Option) -> bool:
         """Whether limits leave room, whatever others use; user and queue limits are asked by ``user_room``."""
         for flavor, units in option.needs:
-            line = self.lines[flavor]
+            line = self.hard[flavor]
             if line.limited_by(case.place, units) is not None:
                 return False
-            if line.usage[case.place] + units > line.most(case.place):
+            if line.most(case.place) < line.usage[case.place] + units <= line.installed:
                 return False
         return True
 
@@ -97,25 +213,6 @@ class Board:
             self.lines[flavor].available(case.place) >= units for flavor, units in option.needs
         ) and self.covered(case, option)
 
-    def admissible(self, case: Case, option: Option) -> bool:
-        """Whether the job could start now: quota, cover and a placement witness."""
-        return self.quota(case, option) and fits(self.ground, option)
-
-    def guaranteed_option(self, case: Case) -> Option | None:
-        """Return the first option that is inside and admissible; else the first inside if another could be borrowed."""
-        inside = [option for option in case.shape.options if self.inside(case, option) and self.covered(case, option)]
-        if not inside:
-            return None
-        first = next((option for option in inside if self.admissible(case, option)), None)
-        return first or (inside[0] if self.borrowed_option(case) else None)
-
-    def borrowed_option(self, case: Case) -> Option | None:
-        """Return the first option that could be admitted at this moment (a job that does not borrow: only inside)."""
-        for option in case.shape.options:
-            if self.admissible(case, option) and (case.shape.ask.borrow or self.inside(case, option)):
-                return option
-        return None
-
     def user_room(self, place: int, queue: Queue, user: int) -> int | None:
         """Return how many more units the user may have here by the limits of team and queue; None: no limit."""
         limits = (
@@ -124,39 +221,271 @@ class Board:
         )
         return min((limit - used for limit, used in limits if limit is not None), default=None)
 
-    def place(self, case: Case, option: Option) -> tuple[Placed, ...]:
+    # --- room
+
+    def could(self, case: Case, option: Option) -> bool:
+        """Whether the job could start now if no keep or hold stood in its way."""
+        return self.quota(case, option) and fits(self.ground, option)
+
+    def admissible(self, asker: Asker, option: Option) -> bool:
+        """Whether the job could start now: quota, cover and a witness, no keep or hold that binds it being touched."""
+        if not self.quota(asker.case, option):
+            return False
+        if not self.plans and not self.kept:
+            return fits(self.ground, option)
+        binding = self.binding(asker, option)
+        return self.leaves_quota(asker.case, option, binding) and fits(self.view(asker, option), option)
+
+    def binding(self, asker: Asker, option: Option) -> list[Plan]:
+        """Return the planned starts that the job may not delay (SEMANTICS 7)."""
+        if not self.plans:
+            return []
+        inside = self.inside_at(asker.case, option)
+        return [plan for plan in self.plans if self._binds(plan, asker, inside)]
+
+    def _binds(self, plan: Plan, asker: Asker, inside: int | None) -> bool:
+        if plan.job == asker.job:
+            return False
+        if plan.at is not None and asker.ends is not None and asker.ends <= plan.at:
+            return False
+        if plan.case.place == asker.case.place and asker.priority > plan.priority:
+            return False
+        if inside is None:
+            return True
+        if plan.standing is Standing.BORROWER:
+            return False
+        below = plan.node is not None and plan.node != inside and plan.node in self.tree.path[inside]
+        return not below
+
+    def leaves_quota(self, case: Case, option: Option, binding: list[Plan]) -> bool:
+        """Whether planned starts would still find their quota with the ask in use."""
+        for plan in binding:
+            for flavor, units in option.needs:
+                line = plan.lines.get(flavor)
+                if line is None:
+                    continue
+                if _short(line, plan.case.place):
+                    continue
+                line.take(case.place, units)
+                short = _short(line, plan.case.place)
+                line.take(case.place, -units)
+                if short:
+                    return False
+        return True
+
+    def view(self, asker: Asker, option: Option, *, everything: bool = False) -> Ground:
+        """Return what is free for this asker, less what is kept or held against it (``everything``: anybody)."""
+        binding = self.plans if everything else self.binding(asker, option)
+        keeps = bool(self.kept) and (everything or not self.inside(asker.case, option))
+        if not binding and not keeps:
+            return self.ground
+        key = (keeps, frozenset(plan.job for plan in binding))
+        known = self._views.get(key)
+        if known is None:
+            known = self._views[key] = self.ground.copy()
+            touched = {node for plan in binding for node in plan.needs} | (set(self.kept) if keeps else set())
+            for node in sorted(touched):
+                self._look(known, key, node)
+        return known
+
+    def _look(self, view: Ground, key: tuple[bool, frozenset[int]], node: int) -> None:
+        kind = self.ground.where.get(node)
+        if kind is None:
+            return
+        room: Room = (kind.units, kind.cpu, kind.memory, kind.pods)
+        if key[0] and node in self.kept:
+            room = minus(room, self.kept[node])
+        for plan in self.plans:
+            if plan.job in key[1] and node in plan.needs:
+                spare = plan.spare.get(node)
+                room = least(room, spare) if spare is not None else minus(room, plan.needs[node])
+        view.set(node, room)
+
+    def shift(self, node: int, room: Room) -> None:
+        """Add free room to a node (negative: take it), in what everybody sees."""
+        self.ground.shift(node, room)
+        if node in self.ground.where:
+            for key, view in self._views.items():
+                self._look(view, key, node)
+
+    def forget_views(self) -> None:
+        """Look again at what is kept and held against whom."""
+        self._views.clear()
+
+    def later(self) -> Ground:
+        """Return the ground as it will be when all that leaves has gone and all that is reserved has started."""
+        ground = self.ground.copy()
+        for node in sorted({*self.coming, *self._reserved}):
+            room = plus(self.coming.get(node, NOTHING), self._reduced.get(node, NOTHING))
+            ground.shift(node, minus(room, self._reserved.get(node, NOTHING)))
+        return ground
+
+    # --- what is decided
+
+    def place(self, asker: Asker, option: Option) -> tuple[Placed, ...]:
         """Return the witness of an admissible option."""
         pattern = option.patterns[0]
-        found = witness(self.ground, option, self.mix(pattern.flavor), spread=self.flavors[pattern.flavor].spread)
+        ground = self.view(asker, option)
+        found = witness(ground, option, self.mix(pattern.flavor), spread=self.flavors[pattern.flavor].spread)
         if found is None:
-            raise AssertionError(f"no witness for an admissible ask of team {self.tree.ids[case.place]}")
+            raise AssertionError(f"no witness for an admissible ask of team {self.tree.ids[asker.case.place]}")
         return found
 
-    def admit(self, case: Case, option: Option, placed: tuple[Placed, ...], queue: int, user: int) -> None:
+    def admit(
+        self,
+        asker: Asker,
+        option: Option,
+        placed: tuple[Placed, ...],
+        queue: int,
+        user: int,
+    ) -> None:
         """Count an admission everywhere."""
-        self.log.append(Entry(case, option, placed, queue, user))
-        for row in placed:
-            self.ground.take(row.node, option.patterns[row.group], row.tasks)
+        case = asker.case
+        self.log.append(Entry(case, option, placed, queue, user, asker.ends))
+        if asker.job is not None and any(plan.job == asker.job for plan in self.plans):
+            self.plans = [plan for plan in self.plans if plan.job != asker.job]
+            self.forget_views()
+        self._tell_plans(case, option, placed, asker.ends)
+        for node, room in rooms(option, placed).items():
+            self.shift(node, negative(room))
         for flavor, units in option.needs:
-            self.lines[flavor].take(case.place, units)
-            if case.shape.firm:
-                self.lines[flavor].take_firm(case.place, units)
+            self._use(case.place, flavor, units, firm=case.shape.firm)
             self._count_user(case.place, queue, user, flavor, units)
+
+    def _tell_plans(
+        self, case: Case, option: Option, placed: tuple[Placed, ...], ends: Milliseconds | None, sign: int = 1
+    ) -> None:
+        """Let planned starts count what will still be in use at their time."""
+        for plan in self.plans:
+            if plan.at is not None and (ends is None or ends > plan.at):
+                plan.change(case.place, dict(option.needs), sign)
+                for node, room in rooms(option, placed).items():
+                    plan.free(node, negative(room) if sign > 0 else room)
 
     def suppose(self, case: Case, option: Option, user: int, times: int) -> None:
         """Count ``times`` admissions as usage, without nodes: the turns that come next see it."""
         for flavor, units in option.needs:
-            self.lines[flavor].take(case.place, units * times)
-            if case.shape.firm:
-                self.lines[flavor].take_firm(case.place, units * times)
+            self._use(case.place, flavor, units * times, firm=case.shape.firm)
             self._count_user(case.place, None, user, flavor, units * times)
+
+    def promise(self, case: Case, needs: Needs, sign: int) -> None:
+        """Count needs as usage where later jobs are judged inside (``sign`` -1: no longer); nothing else sees it."""
+        self._part()
+        for flavor, units in needs:
+            self.hard[flavor].take(case.place, units * sign)
+
+    def _part(self) -> None:
+        """Let what counts for guarantees go its own way from what is in use."""
+        if self.hard is self.lines:
+            self.hard = {flavor: line.copy() for flavor, line in self.lines.items()}
+
+    def reserve(self, claim: Claim) -> None:
+        """Count a claim as usage and keep its units, free ones and those that leave for it."""
+        self._claim(claim, 1)
+        self.claims[claim.id] = claim
+        self.spoken_for[claim.job] = self.spoken_for.get(claim.job, 0) + 1
+
+    def release(self, claim: Claim) -> None:
+        """Take a claim back; what leaves for it leaves nevertheless."""
+        self._claim(claim, -1)
+        del self.claims[claim.id]
+        self.spoken_for[claim.job] -= 1
+
+    def _claim(self, claim: Claim, sign: int) -> None:
+        option = self.option_of(claim)
+        job_class = self.classes[claim.job_class]
+        case = self.case(job_class)
+        for flavor, units in option.needs:
+            self._use(case.place, flavor, units * sign, firm=case.shape.firm)
+            self._count_user(case.place, job_class.queue, claim.user, flavor, units * sign)
+        self._tell_plans(case, option, claim.placed, None, sign)
+        touched = rooms(option, claim.placed)
+        for node, room in touched.items():
+            change = room if sign > 0 else negative(room)
+            self._reserved[node] = plus(self._reserved.get(node, NOTHING), change)
+        for victim in claim.pending:
+            attempt = self.running.get(victim.attempt)
+            if attempt is not None:
+                self._use_attempt(attempt, victim.placed, -sign, soft=victim.surplus)
+                for node, room in rooms_of(attempt, victim.placed).items():
+                    change = room if sign > 0 else negative(room)
+                    self._freed[node] = plus(self._freed.get(node, NOTHING), change)
+                    self.coming[node] = plus(self.coming.get(node, NOTHING), change)
+                    touched.setdefault(node, NOTHING)
+        self._settle(touched)
+
+    def _settle(self, nodes: Iterable[int]) -> None:
+        """Take from the free room what is reserved beyond what leaves for it."""
+        for node in nodes:
+            needed = minus(self._reserved.get(node, NOTHING), self._freed.get(node, NOTHING))
+            reduced = (max(0, needed[0]), max(0, needed[1]), max(0, needed[2]), max(0, needed[3]))
+            before = self._reduced.get(node, NOTHING)
+            if reduced != before:
+                self._reduced[node] = reduced
+                self.shift(node, minus(before, reduced))
+
+    def evict(self, attempt: Attempt, placed: tuple[Placed, ...], *, soft: bool) -> None:
+        """Let tasks leave for a claim: no longer in use, on their nodes until their grace is over."""
+        self._use_attempt(attempt, placed, -1, soft=soft)
+        place = self.tree.number[attempt.team]
+        for plan in self.plans:
+            if plan.at is not None and (attempt.ends_by is None or attempt.ends_by > plan.at) and not soft:
+                plan.change(place, units_of(attempt, placed), -1)
+                for node, room in rooms_of(attempt, placed).items():
+                    plan.free(node, room)
+        self._leave(attempt, placed, soft=soft)
+
+    def _leave(self, attempt: Attempt, placed: tuple[Placed, ...], *, soft: bool) -> None:
+        touched = rooms_of(attempt, placed)
+        for node, room in touched.items():
+            if attempt.grace:
+                self.coming[node] = plus(self.coming.get(node, NOTHING), room)
+                self._freed[node] = plus(self._freed.get(node, NOTHING), room)
+            else:
+                self.shift(node, room)
+        self._settle(touched)
+        left = self._without(attempt, placed, soft=soft)
+        if left.placed or left.surplus:
+            self.running[attempt.id] = left
+        else:
+            self.running.pop(attempt.id, None)
+
+    def _without(self, attempt: Attempt, placed: tuple[Placed, ...], *, soft: bool) -> Attempt:
+        now = self.running.get(attempt.id, attempt)
+        if soft:
+            return replace(now, surplus=_less(now.surplus, placed))
+        return replace(now, placed=_less(now.placed, placed))
+
+    def grow(self, attempt: Attempt, row: Placed) -> None:
+        """Count one more surplus task of an elastic job."""
+        for node, room in rooms_of(attempt, (row,)).items():
+            self.shift(node, negative(room))
+        self._part()
+        self._use_attempt(attempt, (row,), 1, soft=True)
+        now = self.running[attempt.id]
+        self.running[attempt.id] = replace(now, surplus=(*now.surplus, row))
+
+    def physically_free(self, option: Option, placed: tuple[Placed, ...]) -> bool:
+        """Whether all that a reservation needs is free on its nodes now, so that it may start."""
+        for node, room in rooms(option, placed).items():
+            kind = self.ground.where.get(node)
+            if kind is None:
+                return False
+            free = plus((kind.units, kind.cpu, kind.memory, kind.pods), self._reduced.get(node, NOTHING))
+            if any(have < need for have, need in zip(free, room, strict=True)):
+                return False
+        return True
 
     def what_if(self, *, count_lost: bool, leaving: bool) -> "Board":
         """Return the board of another world (see ``survey``) with the same admissions made."""
         other = Board(self.world, count_lost=count_lost, leaving=leaving)
         other.shapes = self.shapes
+        for claim in list(other.claims.values()):
+            if claim.id not in self.claims:
+                other.release(claim)
         for entry in self.log:
-            other.admit(entry.case, entry.option, entry.placed, entry.queue, entry.user)
+            asker = Asker(entry.case, None, 0, entry.ends)
+            other.admit(asker, entry.option, entry.placed, entry.queue, entry.user)
         return other
 
     def mix(self, flavor: int) -> Mix:
@@ -164,6 +493,70 @@ class Board:
         if not self._mixes:
             self._mixes = _mixes(self.world, self.shapes)
         return self._mixes.get(flavor, ())
+
+
+def _less(rows: tuple[Placed, ...], gone: tuple[Placed, ...]) -> tuple[Placed, ...]:
+    """Return the rows without some tasks of theirs."""
+    counts: dict[tuple[int, int], int] = {}
+    for row in gone:
+        counts[row.group, row.node] = counts.get((row.group, row.node), 0) + row.tasks
+    result = []
+    for row in rows:
+        part = min(row.tasks, counts.get((row.group, row.node), 0))
+        if part:
+            counts[row.group, row.node] -= part
+        if row.tasks > part:
+            result.append(replace(row, tasks=row.tasks - part))
+    return tuple(result)
+
+
+def _short(line: Line, place: int) -> bool:
+    """Whether a team, its ask counted already, uses more than the tree can give it."""
+    for node in line.tree.path[place]:
+        limit = line.borrow[node]
+        if limit is not None and line.usage[node] > line.subtree[node] + limit:
+            return True
+    return line.usage[0] > line.subtree[0]
+
+
+def rooms(option: Option, placed: Iterable[Placed]) -> dict[int, Room]:
+    """Return what tasks of an option take on each node."""
+    result: dict[int, Room] = {}
+    for row in placed:
+        pattern = option.patterns[row.group]
+        room = (pattern.units * row.tasks, pattern.cpu * row.tasks, pattern.memory * row.tasks, row.tasks)
+        result[row.node] = plus(result.get(row.node, NOTHING), room)
+    return result
+
+
+def rooms_of(attempt: Attempt, placed: Iterable[Placed]) -> dict[int, Room]:
+    """Return what tasks of an attempt take on each node."""
+    result: dict[int, Room] = {}
+    for row in placed:
+        group = attempt.groups[row.group]
+        room = (group.units * row.tasks, group.cpu * row.tasks, group.memory * row.tasks, row.tasks)
+        result[row.node] = plus(result.get(row.node, NOTHING), room)
+    return result
+
+
+def plus(one: Room, other: Room) -> Room:
+    """Add two rooms."""
+    return (one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3])
+
+
+def minus(one: Room, other: Room) -> Room:
+    """Subtract a room."""
+    return (one[0] - other[0], one[1] - other[1], one[2] - other[2], one[3] - other[3])
+
+
+def negative(room: Room) -> Room:
+    """Return the room to take."""
+    return (-room[0], -room[1], -room[2], -room[3])
+
+
+def least(one: Room, other: Room) -> Room:
+    """Return the smaller of each."""
+    return (min(one[0], other[0]), min(one[1], other[1]), min(one[2], other[2]), min(one[3], other[3]))
 
 
 def _mixes(world: World, shapes: Shapes) -> dict[int, Mix]:

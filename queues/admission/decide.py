@@ -2,46 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from queues.admission.board import Board
-from queues.admission.passes import Passes, Start
-from queues.admission.reasons import Reason
-from queues.admission.verdicts import Judge
+from queues.admission.board import Board, rooms
+from queues.admission.holds import as_hold
+from queues.admission.outcome import Admission, Outcome, Verdict
+from queues.admission.passes import Passes
+from queues.admission.reasons import Code, Reason
+from queues.admission.record import Record, Start
+from queues.admission.verdicts import Judge, reason
 from queues.admission.world import Heads, JobClass, Placed, World
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """``tasks`` tasks of a job start (of a gang: all of them); ``flavors`` names each group's flavor.
-
-    ``borrowed`` says that the job starts outside every guarantee of its path. Several admissions of one independent job
-    in one decision are merged into one (one wave).
-    """
-
-    job: int
-    job_class: int
-    flavors: tuple[int, ...]
-    placed: tuple[Placed, ...]
-    tasks: int
-    borrowed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Why the jobs of a class (``user`` None) or those of one user in it still wait, as one code with numbers."""
-
-    job_class: int
-    user: int | None
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one cycle decided, admissions in the order in which they were made."""
-
-    admissions: tuple[Admission, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
+__all__ = ["Admission", "Outcome", "Verdict", "decide"]
 
 
 def decide(world: World, heads: Heads) -> Outcome:
@@ -49,22 +20,66 @@ def decide(world: World, heads: Heads) -> Outcome:
     board = Board(world)
     judge = Judge(board)
     classes = sorted(world.classes, key=lambda row: row.id)
-    passes = Passes(board, heads, [row for row in classes if judge.paused(row) is None])
+    active = [row for row in classes if judge.paused(row) is None]
+    if world.policy.recall:
+        active = [row for row in active if judge.permanent(row) is None]
+    passes = Passes(board, heads, active)
     passes.run()
     judge = Judge(board)
-    verdicts: list[Verdict] = []
+    verdicts: list[Verdict] = list(_of_jobs(board, passes.record))
     for job_class in classes:
         if passes.waits(job_class):
             verdicts.extend(_verdicts(judge, job_class))
-    return Outcome(admissions=_merged(passes.starts), verdicts=tuple(verdicts))
+    return Outcome(
+        admissions=_merged(passes.record.starts),
+        verdicts=tuple(verdicts),
+        evictions=tuple(passes.record.evictions),
+        claims=tuple(sorted(board.claims.values(), key=lambda row: row.id)),
+        holds=tuple(as_hold(plan) for plan in board.plans),
+        growth=tuple(passes.record.growth),
+        idle=tuple(_idle(board, passes.record)),
+    )
+
+
+def _of_jobs(board: Board, record: Record) -> Iterator[Verdict]:
+    """Yield the reasons of jobs that have one of their own: a claim, a hold, a back-off."""
+    own: dict[int, tuple[int, Reason]] = {}
+    for job, job_class in record.backing_off.items():
+        own[job] = (job_class.id, reason(Code.BACKING_OFF, {}))
+    for kept in record.kept:
+        if kept.waits_for_age:
+            own[kept.job.id] = (kept.job_class.id, reason(Code.WAITS_MIN_RUNTIME, {"needs": kept.option.units}))
+    for plan in board.plans:
+        numbers: dict[str, int | str] = {"needs": plan.option.units}
+        if plan.at is not None:
+            numbers["at"] = plan.at
+        own.setdefault(plan.job, (plan.job_class, reason(Code.HOLDS, numbers)))
+    for claim in board.claims.values():
+        own[claim.job] = (claim.job_class, reason(Code.WAITS_VICTIMS, {"claim": claim.id}))
+    for job in sorted(own):
+        number, found = own[job]
+        yield Verdict(job_class=number, user=None, reason=found, job=job)
+
+
+def _idle(board: Board, record: Record) -> Iterator[tuple[int, int]]:
+    """Yield, per job that keeps or holds without a time, the free units that it keeps idle."""
+    rows = [(plan.job, plan.option, plan.placed) for plan in board.plans if plan.at is None]
+    rows += [(kept.job.id, kept.option, kept.placed) for kept in record.kept]
+    for job, option, placed in rows:
+        units = 0
+        for node, room in rooms(option, placed).items():
+            kind = board.ground.where.get(node)
+            units += 0 if kind is None else min(room[0], max(0, kind.units))
+        if units:
+            yield job, units
 
 
 def _verdicts(judge: Judge, job_class: JobClass) -> Iterator[Verdict]:
     """Yield the reason of the class, then those of users at their own limit."""
     paused = judge.paused(job_class)
-    reason = paused or judge.of_class(job_class)
-    yield Verdict(job_class=job_class.id, user=None, reason=reason)
-    if paused is None and not reason.permanent:
+    why = paused or judge.of_class(job_class)
+    yield Verdict(job_class=job_class.id, user=None, reason=why)
+    if paused is None and not why.permanent:
         for user, limited in judge.limited_users(job_class):
             yield Verdict(job_class=job_class.id, user=user, reason=limited)
 

@@ -1,6 +1,6 @@
 """Waiting jobs held in memory, for tests and for what runs the rules forward."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 
 from queues.admission.world import Waiting
@@ -22,6 +22,18 @@ class SimpleHeads:
             for jobs in users.values():
                 jobs.sort(key=_turn)
 
+    def add(self, row: Waiting) -> None:
+        """Let one more job wait."""
+        insort(self._rows.setdefault(row.job_class, {}).setdefault(row.user, []), row, key=_turn)
+
+    def remove(self, row: Waiting) -> None:
+        """Take a job out, as it was when it was added."""
+        users = self._rows[row.job_class]
+        jobs = users[row.user]
+        del jobs[bisect_left(jobs, _turn(row), key=_turn)]
+        if not jobs:
+            del users[row.user]
+
     def users(self, job_class: int) -> tuple[Waiting, ...]:
         """Return the first waiting job of each user of the class, in order."""
         return tuple(sorted((jobs[0] for jobs in self._rows.get(job_class, {}).values()), key=_turn))
@@ -29,4 +41,5 @@ class SimpleHeads:
     def after(self, job_class: int, user: int, last: Waiting) -> Iterator[Waiting]:
         """Yield the user's further jobs of the class behind ``last``."""
         jobs = self._rows[job_class][user]
-        yield from jobs[bisect_right(jobs, _turn(last), key=_turn) :]
+        for place in range(bisect_right(jobs, _turn(last), key=_turn), len(jobs)):
+            yield jobs[place]

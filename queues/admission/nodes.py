@@ -6,6 +6,12 @@ from collections.abc import Iterator
 from queues.admission.shapes import Pattern
 from queues.admission.world import Labels, Node, NodeState, World
 
+Room = tuple[int, int, int, int]
+"""Counted units, CPU, memory and pods."""
+
+Path = tuple[int | str | None, ...]
+"""A domain: cluster, then the names of its levels, outermost first."""
+
 
 class Host:
     """What never changes of a node while a decision is made; equal nodes share one."""
@@ -77,6 +83,8 @@ class Ground:
         self.where: dict[int, Kind] = {}
         self.first: dict[tuple[int, int], int] = {}
         self.hosts: dict[Host, list[int]] = {}
+        self.paths: dict[int, Path] = {}
+        self.levels = 1
         self._kinds: dict[tuple[int, int, int, int, int], Kind] = {}
         self._hosts: dict[Host, int] = {}
         self._rooms: dict[int, dict[Pattern, dict[int, int]]] = {}
@@ -104,15 +112,22 @@ class Ground:
 
     def take(self, node: int, pattern: Pattern, tasks: int) -> None:
         """Place tasks on a node (negative: take them away)."""
+        self.shift(node, (-tasks * pattern.units, -tasks * pattern.cpu, -tasks * pattern.memory, -tasks))
+
+    def shift(self, node: int, room: Room) -> None:
+        """Add free room to a node (negative: take it)."""
+        old = self.where.get(node)
+        if old is not None:
+            self.set(node, (old.units + room[0], old.cpu + room[1], old.memory + room[2], old.pods + room[3]))
+
+    def set(self, node: int, room: Room) -> None:
+        """Say how much is free on a usable node."""
         old = self.where[node]
-        new = self.kind(
-            old.host,
-            old.units - tasks * pattern.units,
-            old.cpu - tasks * pattern.cpu,
-            old.memory - tasks * pattern.memory,
-            old.pods - tasks,
-        )
-        members = self.members[pattern.flavor]
+        new = self.kind(old.host, *room)
+        if new is old:
+            return
+        flavor = old.host.flavor
+        members = self.members[flavor]
         nodes = members[old]
         del nodes[bisect_left(nodes, node)]
         if not nodes:
@@ -121,10 +136,37 @@ class Ground:
         self.where[node] = new
         self.version += 1
         cluster = old.host.cluster
-        for known, rooms in self._rooms.get(pattern.flavor, {}).items():
+        for known, rooms in self._rooms.get(flavor, {}).items():
             change = new.tasks(known) - old.tasks(known)
             if change:
                 rooms[cluster] = rooms.get(cluster, 0) + change
+
+    def copy(self) -> "Ground":
+        """Return a ground that starts like this one and goes its own way."""
+        other = Ground()
+        other.members = {
+            flavor: {kind: list(nodes) for kind, nodes in members.items()} for flavor, members in self.members.items()
+        }
+        other.where = dict(self.where)
+        other.first = self.first
+        other.hosts = self.hosts
+        other.paths = self.paths
+        other.levels = self.levels
+        other._kinds = self._kinds
+        other._hosts = self._hosts
+        return other
+
+    def within(self, prefix: Path, pattern: Pattern) -> Members:
+        """Return the usable nodes of a domain that hold at least one task of the pattern, by kind."""
+        result: Members = {}
+        depth = len(prefix)
+        for kind, nodes in self.usable(pattern.flavor):
+            if kind.host.cluster != prefix[0] or not kind.tasks(pattern):
+                continue
+            found = nodes if depth == 1 else [node for node in nodes if self.paths[node][:depth] == prefix]
+            if found:
+                result[kind] = found
+        return result
 
     def usable(self, flavor: int) -> Iterator[tuple[Kind, list[int]]]:
         """Yield the kinds of a flavor's usable nodes with their members."""
@@ -139,15 +181,15 @@ class Ground:
         return max((max(0, kind.units) for kind, _ in self.usable(flavor)), default=0)
 
 
-def taken(world: World, *, leaving: bool = True) -> dict[int, tuple[int, int, int, int]]:
+def taken(world: World, *, leaving: bool = True) -> dict[int, Room]:
     """Return units, CPU, memory and pods that our attempts hold, by node; without ``leaving`` as if those had gone."""
-    result: dict[int, tuple[int, int, int, int]] = {}
+    result: dict[int, Room] = {}
     nothing = (0, 0, 0, 0)
     for attempt in world.attempts:
         if attempt.leaving and not leaving:
             continue
         groups = attempt.groups
-        for row in attempt.placed:
+        for row in attempt.placed + attempt.surplus:
             group, tasks = groups[row.group], row.tasks
             units, cpu, memory, pods = result.get(row.node, nothing)
             result[row.node] = (
@@ -174,6 +216,8 @@ def survey(world: World, *, count_lost: bool = False, leaving: bool = True) -> G
             host = hosts[key] = Host(node)
             ground.hosts[host] = []
         ground.hosts[host].append(node.id)
+        ground.paths[node.id] = (node.cluster, *node.domains)
+        ground.levels = max(ground.levels, 1 + len(node.domains))
         if not (count_lost or node.state is NodeState.READY):
             continue
         units, cpu, memory, pods = used.get(node.id, (0, 0, 0, 0))
@@ -197,6 +241,8 @@ def survey(world: World, *, count_lost: bool = False, leaving: bool = True) -> G
 def bare(ground: Ground) -> Ground:
     """Return the ground as it would be with every node usable and nothing on any: what could ever be given."""
     result = Ground()
+    result.paths = ground.paths
+    result.levels = ground.levels
     for host, nodes in ground.hosts.items():
         kind = result.kind(host, host.units, host.cpu, host.memory, host.pods)
         result.members.setdefault(host.flavor, {})[kind] = sorted(nodes)

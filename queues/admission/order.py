@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from queues.admission.board import Board, Case
+from queues.admission.board import Asker, Board, Case
 from queues.admission.quota import ROOT
 from queues.admission.shapes import Option
 from queues.admission.shares import Share, counted, fill
@@ -26,41 +26,38 @@ def effective_priority(aging: Aging, priority: int, wait_from: Milliseconds, now
 class Stream:
     """The waiting jobs of one user in one class, first to last; the head's turn comes first."""
 
-    __slots__ = (
-        "_aging",
-        "_heads",
-        "_now",
-        "_rest",
-        "case",
-        "head",
-        "job_class",
-        "key",
-        "left",
-        "queue",
-        "user",
-    )
+    __slots__ = ("_board", "_heads", "_rest", "case", "head", "job_class", "key", "left", "queue", "user")
 
     def __init__(
-        self, world: World, heads: Heads, case: Case, queue: Queue, job_class: JobClass, head: Waiting
+        self, board: Board, heads: Heads, case: Case, queue: Queue, job_class: JobClass, head: Waiting
     ) -> None:
         """Start at the user's first job of the class."""
         self._heads = heads
         self._rest: Iterator[Waiting] | None = None
-        self._now = world.now
-        self._aging = world.policy.aging
+        self._board = board
         self.case = case
         self.queue = queue
         self.job_class = job_class
         self.user = head.user
+        self.key: Key = (0, 0, 0, 0)
         self._show(head)
 
     def _show(self, head: Waiting | None) -> None:
         self.head = head
         self.left = 0
-        if head is not None:
-            self.left = head.tasks if self.case.shape.independent else 1
-            priority = effective_priority(self._aging, self.job_class.priority, head.wait_from, self._now)
-            self.key: Key = (-priority, head.wait_from, head.submitted, head.id)
+        while self.head is not None:
+            spoken = self._board.spoken_for.get(self.head.id, 0)
+            self.left = (self.head.tasks if self.case.shape.independent else 1) - spoken
+            if self.left > 0:
+                self.key = turn_key(self._board.world, self.job_class, self.head)
+                return
+            self.head = self._next()
+
+    def asker(self) -> Asker:
+        """Return the head as one in search of room."""
+        if self.head is None:
+            raise AssertionError("no job is left")
+        return asker_of(self._board.world, self.case, self.job_class, self.head)
 
     def advance(self, steps: int = 1) -> None:
         """Take ``steps`` tasks of the head (of a gang: the whole job), and go to the next job after the last."""
@@ -71,11 +68,28 @@ class Stream:
 
     def skip(self) -> None:
         """Go to the next job, whatever is left of this one."""
+        if self.head is not None:
+            self._show(self._next())
+
+    def _next(self) -> Waiting | None:
         if self.head is None:
-            return
+            return None
         if self._rest is None:
             self._rest = iter(self._heads.after(self.job_class.id, self.user, self.head))
-        self._show(next(self._rest, None))
+        return next(self._rest, None)
+
+
+def turn_key(world: World, job_class: JobClass, job: Waiting) -> Key:
+    """Return by what a job competes in its team, users aside."""
+    priority = effective_priority(world.policy.aging, job_class.priority, job.wait_from, world.now)
+    return (-priority, job.wait_from, job.submitted, job.id)
+
+
+def asker_of(world: World, case: Case, job_class: JobClass, job: Waiting) -> Asker:
+    """Return a waiting job as one in search of room, with its sure end if it starts now."""
+    limit = job.limit if job.limit is not None else job_class.ask.time_limit
+    ends = None if limit is None else world.now + limit + job.grace
+    return Asker(case, job.id, -turn_key(world, job_class, job)[0], ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +106,7 @@ class Candidate:
         return self.stream.case.place
 
 
-Choose = Callable[[Case], Option | None]
+Choose = Callable[[Stream], Option | None]
 
 
 class Lane:
@@ -140,10 +154,11 @@ class Lane:
                 if stream.head is not None:
                     heappush(rows, (stream.key, stream))
                 continue
-            option = self._choose(stream.case)
+            option = self._choose(stream)
             if option is not None:
                 room = self._board.user_room(self._place, stream.queue, stream.user)
-                if room is None or room >= option.units or not self._user_limits:
+                soft = self._board.soft_of_user.get((self._place, stream.user), 0)
+                if room is None or room + soft >= option.units or not self._user_limits:
                     return Candidate(stream, option, key)
             heappop(rows)
         return None
@@ -207,7 +222,7 @@ class Tournament:
         again = set()
         for place, lane in self._lanes.items():
             best = self._best.get(place)
-            if place in self._stale or (best is not None and self._choose(best.stream.case) is not best.option):
+            if place in self._stale or (best is not None and self._choose(best.stream) is not best.option):
                 self._best[place] = lane.best()
                 again.add(place)
                 if self._best[place] is None:
@@ -237,9 +252,9 @@ class _Standing:
     def __init__(self, board: Board, child: int, candidate: Candidate, *, only_needs: bool) -> None:
         self.candidate = candidate
         needs = candidate.option.needs
-        value = counted(board.lines, candidate.place, needs, only_needs=only_needs)
+        value = counted(board.hard, candidate.place, needs, only_needs=only_needs)
         self.share = Share(value.get(child, 0), board.tree.weight[child])
-        self.fill = fill(board.lines, candidate.place, needs).get(child) if only_needs else None
+        self.fill = fill(board.hard, candidate.place, needs).get(child) if only_needs else None
         self.tie = candidate.key
 
     def before(self, other: "_Standing") -> bool:
@@ -281,15 +296,19 @@ def ranking(world: World, heads: Heads, *, flavor: int | None = None, limit: int
         if flavor is not None and all(flavor != taken for taken, _ in judge.first_option(case).needs):
             continue
         queue = board.queues[job_class.queue]
-        streams += [Stream(world, heads, case, queue, job_class, head) for head in heads.users(job_class.id)]
+        streams += [Stream(board, heads, case, queue, job_class, head) for head in heads.users(job_class.id)]
 
-    def inside(case: Case) -> Option | None:
+    def inside(stream: Stream) -> Option | None:
+        case = stream.case
         return next((row for row in case.shape.options if board.inside(case, row) and board.covered(case, row)), None)
+
+    def any_option(stream: Stream) -> Option | None:
+        return judge.first_option(stream.case)
 
     ranks: list[Rank] = []
     seen: set[int] = set()
     ahead = steps = 0
-    for choose, guaranteed in ((inside, True), (judge.first_option, False)):
+    for choose, guaranteed in ((inside, True), (any_option, False)):
         alive = [stream for stream in streams if stream.head is not None]
         tournament = Tournament(board, alive, choose, guaranteed=guaranteed, user_limits=False)
         while len(ranks) < limit and (candidate := tournament.winner()):

@@ -1,23 +1,19 @@
-"""The two passes of a cycle: guaranteed demand first, then borrowers (SEMANTICS 4)."""
+"""The passes of a cycle: guaranteed demand first, then borrowers, then holds and surplus (SEMANTICS 4)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from queues.admission.board import Board, Case
+from queues.admission.board import Asker, Board, Case, plus, rooms
+from queues.admission.claims import Claims
+from queues.admission.holds import Planner, backs_off, holder_of, tired
 from queues.admission.order import Candidate, Choose, Stream, Tournament
+from queues.admission.reclaim import Claimant, Recall
+from queues.admission.record import Kept, Record, Start
 from queues.admission.shapes import Option
-from queues.admission.world import Heads, JobClass, Placed
+from queues.admission.surplus import Surplus
+from queues.admission.world import Heads, JobClass, Standing, Waiting
 
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """One step of a pass: a job, or one task of an independent job, that starts."""
-
-    job: int
-    job_class: int
-    option: Option
-    placed: tuple[Placed, ...]
-    borrowed: bool
+MayTakePart = Callable[[Case], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +21,8 @@ class Sent:
     """A job that goes to the head of the second pass; until then it counts as usage of its guaranteed flavors."""
 
     stream: Stream
-    job: int
+    job: Waiting
+    asker: Asker
     instead: Option
 
 
@@ -36,54 +33,271 @@ class Passes:
         """Prepare; no waiting job is read before its class is known to fit."""
         self._board = board
         self._heads = heads
+        self._recall = board.world.policy.recall
         self._classes = [(job_class, board.case(job_class)) for job_class in classes]
         self._streams: dict[int, list[Stream]] = {}
         self._unfinished: set[int] = set()
-        self.starts: list[Start] = []
+        self._failed: set[tuple[Case, int, int]] = set()
+        self._chosen: dict[tuple[int, int], tuple[int, Option | None]] = {}
+        self.record = Record()
+        self._claims = Claims(board, self.record)
+        self._planner = Planner(board, self.record)
 
     def run(self) -> None:
-        """Make both passes."""
+        """Make the passes."""
+        if self._recall:
+            self._claims.begin_pending()
+            self._claims.start(Standing.GUARANTEED)
+            self._planner.renew({})
         sent = self._guaranteed()
+        if self._recall:
+            self._claims.start(Standing.BORROWER)
         for row in sent:
             self._start_elsewhere(row)
         self._borrowers()
+        if self._recall:
+            self._note_left()
+            self._hold()
+            Surplus(self._board, self.record).grow()
 
     def waits(self, job_class: JobClass) -> bool:
         """Whether jobs of the class are left; a class of which no job was read has some."""
         streams = self._streams.get(job_class.id)
         return streams is None or job_class.id in self._unfinished or any(stream.head for stream in streams)
 
+    # --- the first pass
+
     def _guaranteed(self) -> list[Sent]:
         board = self._board
         sent: list[Sent] = []
-        tournament = Tournament(board, self._able(board.guaranteed_option), board.guaranteed_option, guaranteed=True)
+        tournament = Tournament(board, self._able(self._may_be_inside), self._inside_option, guaranteed=True)
         while candidate := tournament.winner():
-            if board.admissible(candidate.stream.case, candidate.option):
-                self._start(candidate.stream, candidate.option)
+            stream, option = candidate.stream, candidate.option
+            if board.admissible(stream.asker(), option):
+                self._start(stream, option)
+            elif (recall := self._from_surplus(stream, option)) is not None:
+                self._claim(stream, option, recall, Standing.GUARANTEED)
             elif self._may_send(candidate):
                 sent.append(self._send(candidate))
-            else:
-                tournament.drop(candidate.stream.case)
+            elif not self._recall or not self._claim_or_keep(stream):
+                tournament.drop(stream.case)
             tournament.touch(candidate.place)
         for row in sent:
-            for flavor, units in row.instead.needs:
-                board.lines[flavor].take(row.stream.case.place, -units)
+            board.promise(row.stream.case, row.instead.needs, -1)
+        for kept in self.record.kept:
+            board.promise(board.case(kept.job_class), kept.option.needs, -1)
         return sent
 
-    def _borrowers(self) -> None:
+    def _may_be_inside(self, case: Case) -> bool:
+        """Whether jobs of the case can be candidates of the first pass."""
         board = self._board
-        tournament = Tournament(board, self._able(board.borrowed_option), board.borrowed_option, guaranteed=False)
+        able = [option for option in case.shape.options if board.inside(case, option) and board.covered(case, option)]
+        if self._recall or not able:
+            return bool(able)
+        return any(board.could(case, option) for option in case.shape.options)
+
+    def _inside_option(self, stream: Stream) -> Option | None:
+        """Return the first option that is inside and admissible, else the first inside."""
+        return self._remembered(stream, 1, self._find_inside)
+
+    def _find_inside(self, stream: Stream) -> Option | None:
+        board, case = self._board, stream.case
+        inside = [row for row in case.shape.options if board.inside(case, row) and board.covered(case, row)]
+        if not inside:
+            return None
+        asker = stream.asker()
+        for option in inside:
+            if board.admissible(asker, option) or self._from_surplus(stream, option) is not None:
+                return option
+        if self._recall or self._find_borrowed(stream) is not None:
+            return inside[0]
+        return None
+
+    def _remembered(self, stream: Stream, number: int, find: Choose) -> Option | None:
+        """Ask once for each state of the board where asking is dear."""
+        if not self._recall or stream.head is None:
+            return find(stream)
+        key, version = (stream.head.id, number), self.record.version
+        known = self._chosen.get(key)
+        if known is None or known[0] != version:
+            known = self._chosen[key] = (version, find(stream))
+        return known[1]
+
+    def _claim_or_keep(self, stream: Stream) -> bool:
+        """Claim on the first inside option where that succeeds, else keep; whether either was done."""
+        board, case = self._board, stream.case
+        inside = [row for row in case.shape.options if board.inside(case, row) and board.covered(case, row)]
+        for option in inside:
+            recall = self._recall_for(stream, option)
+            if recall is not None:
+                self._claim(stream, option, recall, Standing.GUARANTEED)
+                return True
+        for option in inside:
+            if board.entitled(case, option) and stream.head is not None:
+                self._keep(stream.head, stream.job_class, option, young=self._waits_for_age(stream, option))
+                stream.advance()
+                return True
+        return False
+
+    def _recall_for(self, stream: Stream, option: Option) -> Recall | None:
+        key = (stream.case, id(option), self.record.version)
+        if key in self._failed or not self._board.entitled(stream.case, option):
+            return None
+        recall = self._claimant(stream, option).guaranteed()
+        if recall is None:
+            self._failed.add(key)
+        return recall
+
+    def _claimant(self, stream: Stream, option: Option, *, young: bool = False) -> Claimant:
+        return Claimant(self._board, stream.asker(), option, stream.queue, stream.job_class.priority, young=young)
+
+    def _waits_for_age(self, stream: Stream, option: Option) -> bool:
+        """Whether only the minimum run time of others stands between the job and its claim."""
+        now = self._board.world.now
+        if not any(attempt.safe_until > now for attempt in self._board.running.values()):
+            return False
+        return self._claimant(stream, option, young=True).guaranteed() is not None
+
+    def _keep(self, job: Waiting, job_class: JobClass, option: Option, *, young: bool) -> None:
+        """Count the job as inside for those that come later, and keep a named set of units from borrowers."""
+        board = self._board
+        placed = None if tired(board, job, option) else self._planner.nearest(option)
+        board.promise(board.case(job_class), option.needs, 1)
+        for node, room in rooms(option, placed or ()).items():
+            board.kept[node] = plus(board.kept.get(node, (0, 0, 0, 0)), room)
+        self.record.kept.append(Kept(job, job_class, option, placed or (), young))
+        self._unfinished.add(job_class.id)
+        board.forget_views()
+
+    def _may_send(self, candidate: Candidate) -> bool:
+        """Whether another flavor could be borrowed that no more urgent job of the team could take in pass 2."""
+        case = candidate.stream.case
+        option = self._borrowed_option(candidate.stream)
+        if option is None or self._board.inside(case, option):
+            return False
+        taken = {flavor for flavor, _ in option.needs}
+        for job_class, other in self._classes:
+            if other.place != case.place or self._may_be_inside(other):
+                continue
+            for stream in self._read(job_class, other):
+                if stream.head is None or stream.key[0] >= candidate.key[0]:
+                    continue
+                wish = self._borrowed_option(stream)
+                if wish is not None and not taken.isdisjoint(flavor for flavor, _ in wish.needs):
+                    return False
+        return True
+
+    def _send(self, candidate: Candidate) -> Sent:
+        """Count the job as usage of its guaranteed flavor for the rest of the pass."""
+        stream = candidate.stream
+        if stream.head is None:
+            raise AssertionError("a candidate has a job")
+        row = Sent(stream=stream, job=stream.head, asker=stream.asker(), instead=candidate.option)
+        self._board.promise(stream.case, candidate.option.needs, 1)
+        self._chosen.clear()
+        stream.advance()
+        return row
+
+    # --- the second pass
+
+    def _start_elsewhere(self, row: Sent) -> None:
+        board, stream = self._board, row.stream
+        case = stream.case
+        room = board.user_room(case.place, stream.queue, stream.user)
+        for option in case.shape.options:
+            if room is not None and room < option.units:
+                continue
+            if board.admissible(row.asker, option) and self._may_borrow(stream, option, row.job):
+                self._admit(stream, row.asker, row.job.id, option)
+                return
+        if self._recall and board.inside(case, row.instead):
+            claimant = Claimant(board, row.asker, row.instead, stream.queue, stream.job_class.priority, young=False)
+            recall = claimant.guaranteed()
+            if recall is not None:
+                self._claims.execute(row.asker, row.instead, recall, stream.job_class, stream.user, Standing.GUARANTEED)
+                self._unfinished.add(stream.job_class.id)
+                return
+            if board.entitled(case, row.instead):
+                self._keep(row.job, stream.job_class, row.instead, young=False)
+                board.promise(case, row.instead.needs, -1)
+        self._unfinished.add(stream.job_class.id)
+
+    def _borrowers(self) -> None:
+        tournament = Tournament(
+            self._board, self._able(self._may_borrow_at_all), self._borrowed_option, guaranteed=False
+        )
         while candidate := tournament.winner():
-            self._start(candidate.stream, candidate.option)
+            stream, option = candidate.stream, candidate.option
+            if self._board.admissible(stream.asker(), option):
+                self._start(stream, option)
+            elif (recall := self._from_surplus(stream, option)) is not None:
+                self._claim(stream, option, recall, self._standing(stream, option))
+            elif (recall := self._claimant(stream, option).within_team()) is not None:
+                self._claim(stream, option, recall, Standing.BORROWER)
+            else:
+                tournament.drop(stream.case)
             tournament.touch(candidate.place)
 
-    def _able(self, choose: Choose) -> Iterator[Stream]:
+    def _standing(self, stream: Stream, option: Option) -> Standing:
+        return Standing.GUARANTEED if self._board.inside(stream.case, option) else Standing.BORROWER
+
+    def _may_borrow_at_all(self, case: Case) -> bool:
+        """Whether jobs of the case may find room now, keeps and holds aside."""
+        board = self._board
+        if any(board.could(case, option) for option in case.shape.options):
+            return True
+        if not self._recall:
+            return False
+        own = any(board.tree.number[row.team] == case.place for row in board.running.values())
+        within = own and any(queue.preempt_within_team for queue in board.queues.values())
+        return within or any(attempt.surplus for attempt in board.running.values())
+
+    def _borrowed_option(self, stream: Stream) -> Option | None:
+        """Return the first option that could be admitted, or claimed within the team, at this moment."""
+        return self._remembered(stream, 2, self._find_borrowed)
+
+    def _find_borrowed(self, stream: Stream) -> Option | None:
+        board, case = self._board, stream.case
+        asker = stream.asker()
+        for option in case.shape.options:
+            if self._may_borrow(stream, option, stream.head) and board.admissible(asker, option):
+                return option
+        for option in case.shape.options:
+            if self._may_borrow(stream, option, stream.head) and self._from_surplus(stream, option) is not None:
+                return option
+        if self._recall and stream.queue.preempt_within_team:
+            for option in case.shape.options:
+                if not self._may_borrow(stream, option, stream.head):
+                    continue
+                if self._claimant(stream, option).within_team() is not None:
+                    return option
+        return None
+
+    def _may_borrow(self, stream: Stream, option: Option, job: Waiting | None) -> bool:
+        """Whether the job may start where it is not inside: it borrows, has the limit needed, does not back off."""
+        board = self._board
+        if board.inside(stream.case, option):
+            return True
+        if not stream.case.shape.ask.borrow or job is None:
+            return False
+        if not self._recall:
+            return True
+        if stream.queue.limit_needed_to_borrow and job.limit is None and stream.case.shape.ask.time_limit is None:
+            return False
+        if backs_off(board, stream.job_class, job):
+            self.record.backing_off[job.id] = stream.job_class
+            return False
+        return True
+
+    # --- steps
+
+    def _able(self, may: MayTakePart) -> Iterator[Stream]:
         """Yield the streams of classes that could take part in a pass now."""
-        chosen: dict[Case, Option | None] = {}
+        chosen: dict[Case, bool] = {}
         for job_class, case in self._classes:
             if case not in chosen:
-                chosen[case] = choose(case)
-            if chosen[case] is not None:
+                chosen[case] = may(case)
+            if chosen[case]:
                 yield from (stream for stream in self._read(job_class, case) if stream.head is not None)
 
     def _read(self, job_class: JobClass, case: Case) -> list[Stream]:
@@ -91,58 +305,66 @@ class Passes:
         if streams is None:
             queue = self._board.queues[job_class.queue]
             streams = self._streams[job_class.id] = [
-                Stream(self._board.world, self._heads, case, queue, job_class, head)
+                Stream(self._board, self._heads, case, queue, job_class, head)
                 for head in self._heads.users(job_class.id)
             ]
         return streams
 
+    def _from_surplus(self, stream: Stream, option: Option) -> Recall | None:
+        if not self._recall or not any(attempt.surplus for attempt in self._board.running.values()):
+            return None
+        return self._claimant(stream, option).from_surplus()
+
+    def _claim(self, stream: Stream, option: Option, recall: Recall, standing: Standing) -> None:
+        if stream.head is None:
+            return
+        asker = stream.asker()
+        self._unfinished.add(stream.job_class.id)
+        stream.advance()
+        self._claims.execute(asker, option, recall, stream.job_class, stream.user, standing)
+
     def _start(self, stream: Stream, option: Option) -> None:
         if stream.head is None:
             return
-        job = stream.head.id
+        asker, job = stream.asker(), stream.head.id
         stream.advance()
-        self._admit(stream, job, option)
+        self._admit(stream, asker, job, option)
 
-    def _admit(self, stream: Stream, job: int, option: Option) -> None:
+    def _admit(self, stream: Stream, asker: Asker, job: int, option: Option) -> None:
         board, case = self._board, stream.case
         borrowed = not board.inside(case, option)
-        placed = board.place(case, option)
-        board.admit(case, option, placed, stream.queue.id, stream.user)
-        self.starts.append(
-            Start(job=job, job_class=stream.job_class.id, option=option, placed=placed, borrowed=borrowed)
-        )
+        placed = board.place(asker, option)
+        board.admit(asker, option, placed, stream.queue.id, stream.user)
+        self.record.starts.append(Start(job, stream.job_class.id, option, placed, borrowed))
 
-    def _may_send(self, candidate: Candidate) -> bool:
-        """Whether no job of the team with higher effective priority could take that flavor in the second pass."""
-        board, case = self._board, candidate.stream.case
-        option = board.borrowed_option(case)
-        if option is None:
-            return False
-        taken = {flavor for flavor, _ in option.needs}
-        for job_class, other in self._classes:
-            if other.place != case.place or board.guaranteed_option(other) is not None:
-                continue
-            wish = board.borrowed_option(other)
-            if wish is None or taken.isdisjoint(flavor for flavor, _ in wish.needs):
-                continue
-            streams = self._read(job_class, other)
-            if any(stream.head is not None and stream.key[0] < candidate.key[0] for stream in streams):
-                return False
-        return True
+    # --- holds
 
-    def _send(self, candidate: Candidate) -> Sent:
-        """Count the job as usage of its guaranteed flavor for the rest of the pass."""
-        stream = candidate.stream
-        row = Sent(stream=stream, job=candidate.key[3], instead=candidate.option)
-        for flavor, units in candidate.option.needs:
-            self._board.lines[flavor].take(stream.case.place, units)
-        stream.advance()
-        return row
+    def _note_left(self) -> None:
+        """Remember which classes have jobs left, before holds look further down the lines."""
+        for job_class, _ in self._classes:
+            if any(stream.head for stream in self._streams.get(job_class.id, ())):
+                self._unfinished.add(job_class.id)
 
-    def _start_elsewhere(self, row: Sent) -> None:
-        option = self._board.borrowed_option(row.stream.case)
-        room = self._board.user_room(row.stream.case.place, row.stream.queue, row.stream.user)
-        if option is not None and (room is None or room >= option.units):
-            self._admit(row.stream, row.job, option)
-        else:
-            self._unfinished.add(row.stream.job_class.id)
+    def _hold(self) -> None:
+        """Offer holds to what has waited long enough."""
+        board, now = self._board, self._board.world.now
+        holding = {plan.job for plan in board.plans}
+        claiming = {claim.job for claim in board.claims.values()}
+        holders = [
+            holder_of(board, kept.job_class, kept.job)
+            for kept in self.record.kept
+            if self._waited(kept.job_class, kept.job) and kept.job.id not in holding
+        ]
+        seen = {holder.job.id for holder in holders} | holding | claiming
+        for job_class, case in self._classes:
+            for stream in self._read(job_class, case):
+                while stream.head is not None and now - stream.head.wait_from >= stream.queue.hold_after:
+                    if stream.head.id not in seen:
+                        holders.append(holder_of(board, job_class, stream.head))
+                        break
+                    stream.skip()
+        if holders:
+            self._planner.make(holders)
+
+    def _waited(self, job_class: JobClass, job: Waiting) -> bool:
+        return self._board.world.now - job.wait_from >= self._board.queues[job_class.queue].hold_after

@@ -1,20 +1,22 @@
 """The placement witness: on which real nodes the tasks of a job would run (SEMANTICS 5)."""
 
-from collections.abc import Iterable
-
-from queues.admission.nodes import Ground, Kind
+from queues.admission.nodes import Ground, Kind, Path
 from queues.admission.shapes import Option, Pattern
-from queues.admission.world import Placed
+from queues.admission.topology import depth, domain_rooms, place
+from queues.admission.world import Near, Placed, Topology
 
 Mix = tuple[tuple[Pattern, int], ...]
 """The tasks that are common at present on one flavor, with their number."""
 
 
 def fits(ground: Ground, option: Option) -> bool:
-    """Whether a witness exists now; a job of several groups is tried out."""
+    """Whether a witness exists now; where sums do not tell, it is tried out."""
     if len(option.patterns) == 1:
         tasks = option.tasks[0]
-        return any(room >= tasks for room in ground.rooms(option.patterns[0]).values())
+        if all(room < tasks for room in ground.rooms(option.patterns[0]).values()):
+            return False
+        if tasks == 1 or not (option.together or option.topologies[0]):
+            return True
     return witness(ground, option) is not None
 
 
@@ -26,7 +28,7 @@ def witness(ground: Ground, option: Option, mix: Mix = (), *, spread: bool = Fal
     if option.tasks == (1,):
         return _single(ground, option.patterns[0], mix, spread=spread)
     for cluster in _clusters(ground, option):
-        placed = _in_cluster(ground, option, cluster)
+        placed = _together(ground, option, (cluster,))
         if placed is not None:
             return placed
     return None
@@ -45,14 +47,33 @@ def _clusters(ground: Ground, option: Option) -> list[int]:
     return [cluster for _, _, cluster in sorted(found)]
 
 
-def _in_cluster(ground: Ground, option: Option, cluster: int) -> tuple[Placed, ...] | None:
-    """Place the groups one after the other, that with the largest tasks first, each on the fewest nodes."""
+def _together(ground: Ground, option: Option, cluster: Path) -> tuple[Placed, ...] | None:
+    """Place all groups where the wish of the job lets them: in one domain, or outward from there."""
+    wish = option.together
+    if wish is None or wish.near is Near.SPREAD:
+        return _groups(ground, option, cluster, wish)
+    level = depth(wish)
+    pattern = option.patterns[0]
+    while level > len(cluster):
+        rooms = domain_rooms(ground, pattern, cluster, level)
+        for domain in sorted(rooms, key=lambda row: rooms[row]):
+            placed = _groups(ground, option, domain, wish)
+            if placed is not None:
+                return placed
+        if wish.near is Near.REQUIRED:
+            return None
+        level -= 1
+    return _groups(ground, option, cluster, wish)
+
+
+def _groups(ground: Ground, option: Option, domain: Path, wish: Topology | None) -> tuple[Placed, ...] | None:
+    """Place the groups one after the other in a domain, that with the largest tasks first."""
     order = sorted(range(len(option.patterns)), key=lambda group: (-option.patterns[group].units, group))
     done: list[Placed] = []
     complete = True
     for group in order:
         pattern, tasks = option.patterns[group], option.tasks[group]
-        rows = fewest_nodes(ground.usable(pattern.flavor), pattern, tasks, cluster)
+        rows = place(ground, pattern, tasks, domain, option.topologies[group] or wish)
         if rows is None:
             complete = False
             break
@@ -62,75 +83,6 @@ def _in_cluster(ground: Ground, option: Option, cluster: int) -> tuple[Placed, .
     for row in done:
         ground.take(row.node, option.patterns[row.group], -row.tasks)
     return tuple(sorted(done, key=lambda row: (row.group, row.node))) if complete else None
-
-
-def fewest_nodes(
-    usable: Iterable[tuple[Kind, list[int]]], pattern: Pattern, tasks: int, cluster: int
-) -> list[tuple[int, int]] | None:
-    """Return (node, tasks) on the fewest nodes; among equally few the most whole nodes stay whole; None: no room."""
-    whole: list[tuple[int, Kind, list[int]]] = []
-    broken: list[tuple[int, Kind, list[int]]] = []
-    for kind, nodes in usable:
-        fit = kind.tasks(pattern)
-        if fit and kind.host.cluster == cluster:
-            (whole if kind.whole else broken).append((fit, kind, nodes))
-    for rows in (whole, broken):
-        rows.sort(key=lambda row: (-row[0], row[1].units, row[2][0]))
-    count = _least(sorted(whole + broken, key=lambda row: -row[0]), tasks)
-    if count is None:
-        return None
-    new = next(new for new in range(count + 1) if _top(broken, count - new) + _top(whole, new) >= tasks)
-    return _fill(whole, broken, new, count - new, tasks)
-
-
-def _least(rows: list[tuple[int, Kind, list[int]]], tasks: int) -> int | None:
-    """Return the smallest number of nodes that hold the tasks; rows come largest first."""
-    count = 0
-    for fit, _, nodes in rows:
-        needed = -(-tasks // fit)
-        if needed <= len(nodes):
-            return count + needed
-        count += len(nodes)
-        tasks -= fit * len(nodes)
-    return None
-
-
-def _top(rows: list[tuple[int, Kind, list[int]]], count: int) -> int:
-    """Return the tasks that the largest ``count`` nodes hold; below zero where there are fewer nodes."""
-    total = 0
-    for fit, _, nodes in rows:
-        part = min(count, len(nodes))
-        total += fit * part
-        count -= part
-        if not count:
-            return total
-    return total if not count else -1 << 60
-
-
-def _fill(
-    whole: list[tuple[int, Kind, list[int]]],
-    broken: list[tuple[int, Kind, list[int]]],
-    new: int,
-    old: int,
-    tasks: int,
-) -> list[tuple[int, int]]:
-    """Fill the largest nodes and give the rest to the tightest node that holds it."""
-    result: list[tuple[int, int]] = []
-    last = broken if old else whole
-    for rows, count in ((whole, new), (broken, old)):
-        left = count - 1 if rows is last else count
-        for fit, _, nodes in rows:
-            for node in nodes[:left]:
-                part = min(fit, tasks)
-                result.append((node, part))
-                tasks -= part
-            left -= min(left, len(nodes))
-            if not left:
-                break
-    used = {node for node, _ in result}
-    tightest = sorted(last, key=lambda row: (row[0], row[1].units, row[2][0]))
-    rest = next(node for fit, _, nodes in tightest if fit >= tasks for node in nodes if node not in used)
-    return [*result, (rest, tasks)]
 
 
 def _single(ground: Ground, pattern: Pattern, mix: Mix, *, spread: bool) -> tuple[Placed, ...] | None:

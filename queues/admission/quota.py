@@ -1,9 +1,10 @@
 """The quota tree: what each team may use now, what it is promised, and who lends what to whom (SEMANTICS 2)."""
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 
-from queues.admission.world import Attempt, Flavor, NodeState, Quota, World
+from queues.admission.world import Attempt, Flavor, NodeState, Placed, Quota, World
 
 ROOT = 0
 NO_QUOTA = Quota(flavor=0)
@@ -56,10 +57,7 @@ class Line:
             limit = self.lend[place]
             self.local[place] = 0 if limit is None else max(0, self.subtree[place] - limit)
             self.subtree[tree.parent[place]] += self.subtree[place] - self.local[place]
-        self.usage = [0] * size
-        self.firm = [0] * size
-        self._available_now: dict[int, int] = {}
-        self._promised_now: dict[int, int] = {}
+        self.start([0] * size, [0] * size)
         self._most: dict[int, int] = {}
 
     def take(self, place: int, units: int) -> None:
@@ -162,6 +160,19 @@ class Line:
                 return True
         return not units
 
+    def copy(self) -> "Line":
+        """Return a line with the same quotas whose usage goes its own way."""
+        other = copy(self)
+        other.start(list(self.usage), list(self.firm))
+        return other
+
+    def start(self, usage: list[int], firm: list[int]) -> None:
+        """Begin with this usage; what was worked out before is forgotten."""
+        self.usage = usage
+        self.firm = firm
+        self._available_now: dict[int, int] = {}
+        self._promised_now: dict[int, int] = {}
+
     def take_firm(self, place: int, units: int) -> None:
         """Add firm units to a team; what passes its guarantee counts in the pool above."""
         for node in self.tree.path[place]:
@@ -170,10 +181,15 @@ class Line:
             units = max(0, before + units - own) - max(0, before - own)
 
 
-def demand(attempt: Attempt) -> dict[int, int]:
-    """Return the units that a wave still holds, by flavor id."""
+def demand(attempt: Attempt, *, surplus: bool = True) -> dict[int, int]:
+    """Return the units that a wave still holds, by flavor id, with or without its soft ones."""
+    return units_of(attempt, attempt.placed + attempt.surplus if surplus else attempt.placed)
+
+
+def units_of(attempt: Attempt, placed: tuple[Placed, ...]) -> dict[int, int]:
+    """Return the units of some tasks of a wave, by flavor id."""
     units: dict[int, int] = {}
-    for row in attempt.placed:
+    for row in placed:
         flavor = attempt.flavors[row.group]
         units[flavor] = units.get(flavor, 0) + row.tasks * attempt.groups[row.group].units
     return units
@@ -194,7 +210,7 @@ def lines(world: World, tree: Tree, *, count_lost: bool = False) -> dict[int, Li
             elsewhere.add(node.id)
     if elsewhere:
         for attempt in world.attempts:
-            for row in attempt.placed:
+            for row in () if attempt.claimed else attempt.placed + attempt.surplus:
                 if row.node in elsewhere:
                     usable[attempt.flavors[row.group]] += row.tasks * attempt.groups[row.group].units
     rows: dict[int, dict[int, Quota]] = {flavor: {} for flavor in usable}

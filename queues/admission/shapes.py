@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import islice, product
 
-from queues.admission.world import Ask, Group, JobShape, Labels
+from queues.admission.world import Ask, JobShape, Labels
 
 MOST_OPTIONS = 64
 
@@ -25,11 +25,15 @@ class Pattern:
 class Option:
     """One choice of a flavor for each group: what it takes of quota and of nodes."""
 
-    __slots__ = ("flavors", "needs", "patterns", "tasks", "units")
+    __slots__ = ("flavors", "groups", "needs", "patterns", "tasks", "together", "topologies", "units")
 
-    def __init__(self, groups: tuple[Group, ...], flavors: tuple[int, ...], tasks: tuple[int, ...]) -> None:
+    def __init__(self, ask: Ask, flavors: tuple[int, ...], tasks: tuple[int, ...]) -> None:
         """Sum the needs of ``tasks`` tasks in each group on its flavor."""
+        groups = ask.groups
         self.flavors = flavors
+        self.groups = groups
+        self.together = ask.topology
+        self.topologies = tuple(group.topology for group in groups)
         self.tasks = tasks
         self.patterns = tuple(
             Pattern(flavor, group.units, group.cpu, group.memory, group.labels)
@@ -54,7 +58,7 @@ class Shape:
         self.firm = not (ask.borrow and ask.preemptible)
         tasks = (1,) if self.independent else tuple(group.tasks for group in ask.groups)
         choices = islice(product(*(group.flavors for group in ask.groups)), MOST_OPTIONS)
-        self.options = tuple(Option(ask.groups, flavors, tasks) for flavors in choices)
+        self.options = tuple(Option(ask, flavors, tasks) for flavors in choices)
         self.units = self.options[0].units
 
 

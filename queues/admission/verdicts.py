@@ -1,6 +1,6 @@
 """Why the rest wait: one reason per class, judged on the board as the decision leaves it (SEMANTICS 10)."""
 
-from queues.admission.board import Board, Case
+from queues.admission.board import Asker, Board, Case
 from queues.admission.nodes import Ground, bare
 from queues.admission.placement import fits
 from queues.admission.reasons import Code, Reason
@@ -8,6 +8,7 @@ from queues.admission.shapes import Option
 from queues.admission.world import JobClass, NodeState
 
 ORDER = {code: place for place, code in enumerate(Code)}
+LIMITS = ORDER[Code.TIME_LIMIT_NEEDED]
 Numbers = dict[str, int | str]
 
 
@@ -54,9 +55,9 @@ class Judge:
         if known is None:
             rows = [self._of_option(case, option) for option in case.shape.options]
             known = self._of_case[case] = max(rows, key=lambda row: ORDER[row.code])
-        if not known.permanent:
-            return self._beyond_user_limit(job_class, case) or known
-        return known
+        if known.permanent:
+            return known
+        return self._beyond_user_limit(job_class, case) or self._needs_limit(job_class, case, known) or known
 
     def permanent(self, job_class: JobClass) -> Reason | None:
         """Return the reason for which jobs of a class can never start, if there is one."""
@@ -96,6 +97,15 @@ class Judge:
         if limit is None or case.shape.units <= limit:
             return None
         return reason(Code.EXCEEDS_MAX, {"needs": case.shape.units, "limit": limit})
+
+    def _needs_limit(self, job_class: JobClass, case: Case, known: Reason) -> Reason | None:
+        """Return TIME_LIMIT_NEEDED where jobs without a limit may not borrow and this one would have to."""
+        queue = self._board.queues[job_class.queue]
+        if not self._board.world.policy.recall or not queue.limit_needed_to_borrow or ORDER[known.code] < LIMITS:
+            return None
+        if case.shape.ask.time_limit is not None or any(self._board.inside(case, row) for row in case.shape.options):
+            return None
+        return reason(Code.TIME_LIMIT_NEEDED, {"needs": case.shape.units})
 
     def _of_option(self, case: Case, option: Option) -> Reason:
         return (
@@ -183,7 +193,7 @@ class Judge:
             return None
         if self._whole is None:
             self._whole = self._board.what_if(count_lost=True, leaving=True)
-        if not self._whole.admissible(case, option):
+        if not self._whole.could(case, option):
             return None
         units = dict(option.needs)[missing[0]]
         world = self._board.world
@@ -198,7 +208,7 @@ class Judge:
             return None
         if self._later is None:
             self._later = self._board.what_if(count_lost=False, leaving=False)
-        if not self._later.admissible(case, option):
+        if not self._later.could(case, option):
             return None
         coming = self._later.ground.free(going[0]) - self._board.ground.free(going[0])
         numbers = self._numbers(case, going[0], dict(option.needs)[going[0]])
@@ -214,8 +224,29 @@ class Judge:
                 return reason(Code.LEND_LIMIT, self._numbers(case, flavor, units))
         if not fits(self._board.ground, option):
             flavor, units = option.needs[0]
-            return reason(Code.FRAGMENTED, self._numbers(case, flavor, units))
-        return None
+            code = Code.NO_DOMAIN_FITS if self._bound_to_domain(option) else Code.FRAGMENTED
+            return reason(code, self._numbers(case, flavor, units))
+        return self._delays(case, option)
+
+    def _bound_to_domain(self, option: Option) -> bool:
+        """Whether it is a domain that is lacking: one that the job asks for, or one cluster for all of a gang."""
+        if option.together is not None or any(option.topologies):
+            return True
+        rooms = [sum(self._board.ground.rooms(pattern).values()) for pattern in option.patterns]
+        return len(option.patterns) == 1 and rooms[0] >= option.tasks[0]
+
+    def _delays(self, case: Case, option: Option) -> Reason | None:
+        """Return WOULD_DELAY where a keep or a hold stands in the way of what would fit."""
+        board = self._board
+        if not board.plans and not board.kept:
+            return None
+        flavor, units = option.needs[0]
+        asker = Asker(case, None, 0, None)
+        numbers = self._numbers(case, flavor, units)
+        binding = board.binding(asker, option)
+        if binding:
+            return reason(Code.WOULD_DELAY, numbers | {"job": binding[0].job})
+        return None if board.inside(case, option) else reason(Code.WOULD_DELAY, numbers)
 
     def _ahead(self, case: Case, option: Option) -> Reason:
         flavor, units = option.needs[0]

@@ -12,7 +12,8 @@ from typing import Protocol
 
 Milliseconds = int
 Labels = tuple[tuple[str, str], ...]
-HOUR: Milliseconds = 3_600_000
+MINUTE: Milliseconds = 60_000
+HOUR: Milliseconds = 60 * MINUTE
 
 
 class JobShape(StrEnum):
@@ -41,10 +42,18 @@ class Aging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What holds for the whole installation."""
+    """What holds for the whole installation.
+
+    ``recall`` says that the caller acts on evictions, claims, holds and surplus; without it decisions only admit.
+    """
 
     aging: Aging = Aging()
     overcommit: bool = False
+    recall: bool = False
+    restart_cost: Milliseconds = 10 * MINUTE
+    evictions_per_minute: int | None = None
+    max_evictions: int = 3
+    hold_idle_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +99,9 @@ class Queue:
     order: QueueOrder = QueueOrder.FAIR_USERS
     per_user_limit: int | None = None
     paused: bool = False
+    hold_after: Milliseconds = 30 * MINUTE
+    preempt_within_team: bool = False
+    limit_needed_to_borrow: bool = False
 
 
 class NodeState(StrEnum):
@@ -124,6 +136,23 @@ class Node:
     outside_pods: int = 0
 
 
+class Near(StrEnum):
+    """How tasks want to lie in the topology: all in one domain, if possible in one, or evenly over domains."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """A wish for a level; ``level`` is its place in a node's ``domains``, their number means the node itself."""
+
+    near: Near
+    level: int
+    max_skew: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Equal tasks of a job: ``units``, ``cpu``, ``memory`` per task; ``flavors`` is the ordered wish, never empty."""
@@ -134,17 +163,23 @@ class Group:
     memory: int = 0
     flavors: tuple[int, ...] = ()
     labels: Labels = ()
+    most: int | None = None
+    topology: Topology | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """The shape of a class: what one job (or, of an independent job, one task) of it asks for."""
+    """The shape of a class: what one job (or, of an independent job, one task) of it asks for.
+
+    ``tasks`` of an elastic job's groups are its minimum, ``most`` the maximum. ``topology`` binds all groups together.
+    """
 
     shape: JobShape
     groups: tuple[Group, ...]
     borrow: bool = True
     preemptible: bool = True
     time_limit: Milliseconds | None = None
+    topology: Topology | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +194,11 @@ class JobClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A job that may start now. ``tasks`` counts the waiting tasks of an independent job; 1 for a gang."""
+    """A job that may start now. ``tasks`` counts the waiting tasks of an independent job; 1 for a gang.
+
+    ``limit`` is what is left of its own time limit, ``grace`` the time that it may take to leave; its sure end is both
+    after its start. ``evictions`` counts how often it was evicted, ``idle`` the unit-milliseconds it has kept idle.
+    """
 
     id: int
     job_class: int
@@ -167,6 +206,10 @@ class Waiting:
     wait_from: Milliseconds
     submitted: Milliseconds
     tasks: int = 1
+    limit: Milliseconds | None = None
+    grace: Milliseconds = 0
+    evictions: int = 0
+    idle: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +226,12 @@ class Attempt:
     """A wave that holds units: admitted, running, or evicting until its pods are gone.
 
     ``placed`` counts the tasks that still hold; ``number`` is the order of admission,
-    ``queue`` the queue whose per-user limit the units count against.
+    ``queue`` the queue whose per-user limit the units count against. ``ends_by`` is its sure end, grace included.
+
+    For recalls: ``priority`` is the effective one at admission, ``safe_until`` the end of its minimum run time,
+    ``saved`` the start or last checkpoint from which lost work counts, ``evictions`` the earlier ones of the job,
+    ``grace`` the time that its pods may take to leave; ``claimed`` says that it leaves for a claim. Of an elastic job
+    ``surplus`` tells the soft tasks beside ``placed``, oldest first, and ``grows_from`` when it may grow again.
     """
 
     id: int
@@ -200,6 +248,64 @@ class Attempt:
     leaving: bool = False
     queue: int | None = None
     ends_by: Milliseconds | None = None
+    shape: JobShape = JobShape.GANG
+    priority: int = 0
+    safe_until: Milliseconds = 0
+    saved: Milliseconds | None = None
+    evictions: int = 0
+    grace: Milliseconds = 0
+    claimed: bool = False
+    surplus: tuple[Placed, ...] = ()
+    grows_from: Milliseconds = 0
+
+
+class Standing(StrEnum):
+    """What a reservation or hold rests on: a guarantee, or room that others lend."""
+
+    GUARANTEED = "guaranteed"
+    BORROWER = "borrower"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Units reserved for a waiting job (or one task of an independent one) until what leaves for it is gone.
+
+    ``team`` is the claimant's; ``victims`` are attempts with the tasks that leave, ``pending`` those not begun yet.
+    """
+
+    id: int
+    job: int
+    job_class: int
+    team: int
+    user: int
+    flavors: tuple[int, ...]
+    placed: tuple[Placed, ...]
+    standing: Standing = Standing.GUARANTEED
+    pending: tuple["Victim", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """Tasks of an attempt that leave for a claim; ``surplus`` ones go without being an eviction."""
+
+    attempt: int
+    placed: tuple[Placed, ...]
+    surplus: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """The planned start of a waiting job: ``at`` None where it cannot be told; ``placed`` is what it needs then."""
+
+    job: int
+    job_class: int
+    user: int
+    flavors: tuple[int, ...]
+    placed: tuple[Placed, ...]
+    at: Milliseconds | None
+    wait_from: Milliseconds = 0
+    standing: Standing = Standing.GUARANTEED
+    moved: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +320,9 @@ class World:
     nodes: tuple[Node, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     classes: tuple[JobClass, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    evicted_at: tuple[Milliseconds, ...] = ()
 
 
 class Heads(Protocol):

@@ -1,0 +1,123 @@
+"""Carries claims out: who is evicted when, what is reserved, and when a reservation starts (SEMANTICS 8, Memory)."""
+
+from dataclasses import replace
+
+from queues.admission.board import Asker, Board
+from queues.admission.outcome import Eviction
+from queues.admission.reclaim import Recall
+from queues.admission.record import Record, Start
+from queues.admission.shapes import Option
+from queues.admission.world import Claim, JobClass, Standing, Victim
+
+
+class Claims:
+    """The reservations of a cycle."""
+
+    def __init__(self, board: Board, record: Record) -> None:
+        """Begin with those of the world."""
+        self._board = board
+        self._record = record
+        self._last = max((claim.id for claim in board.world.claims), default=0)
+
+    def begin_pending(self) -> None:
+        """Let victims go whose turn has come, in the order of their claims."""
+        for claim in sorted(self._board.claims.values(), key=lambda row: row.id):
+            due, rest = self._turn(claim.pending)
+            if due or len(rest) < len(claim.pending):
+                self._board.release(claim)
+                for victim in due:
+                    self._go(victim, claim.id, claim.job, "guarantee", exact=True)
+                self._board.reserve(replace(claim, pending=rest))
+
+    def _turn(self, victims: tuple[Victim, ...]) -> tuple[list[Victim], tuple[Victim, ...]]:
+        """Split victims into those that may go now and those beyond the evictions of this minute."""
+        policy, world = self._board.world.policy, self._board.world
+        there = [victim for victim in victims if victim.attempt in self._board.running]
+        left = len(there)
+        if policy.evictions_per_minute is not None:
+            begun = sum(not row.surplus for row in self._record.evictions)
+            left = max(0, policy.evictions_per_minute - len(world.evicted_at) - begun)
+        due, rest = [], []
+        for victim in there:
+            if victim.surplus or left > 0:
+                due.append(victim)
+                left -= not victim.surplus
+            else:
+                rest.append(victim)
+        return due, tuple(rest)
+
+    def _go(self, victim: Victim, claim: int, job: int, rule: str, *, exact: bool) -> None:
+        attempt = self._board.running[victim.attempt]
+        self._board.evict(attempt, victim.placed, soft=victim.surplus)
+        self._record.evictions.append(
+            Eviction(
+                attempt=victim.attempt,
+                placed=victim.placed,
+                claim=claim,
+                job=job,
+                surplus=victim.surplus,
+                rule=rule,
+                exact=exact,
+            )
+        )
+
+    def start(self, standing: Standing) -> None:
+        """Start the reservations of a standing whose units are all free."""
+        for claim in sorted(self._board.claims.values(), key=lambda row: row.id):
+            if claim.standing is standing:
+                self._start(claim)
+
+    def _start(self, claim: Claim) -> None:
+        board = self._board
+        option = board.option_of(claim)
+        job_class = board.classes[claim.job_class]
+        case = board.case(job_class)
+        board.release(claim)
+        if not board.entitled(case, option) or any(row.node not in board.ground.where for row in claim.placed):
+            return
+        asker = Asker(case, claim.job, job_class.priority, None)
+        if board.physically_free(option, claim.placed):
+            self._admit(asker, option, claim, job_class)
+            return
+        for other in case.shape.options:
+            if board.inside(case, other) and board.admissible(asker, other):
+                elsewhere = replace(claim, placed=board.place(asker, other), flavors=other.flavors)
+                self._admit(asker, other, elsewhere, job_class)
+                return
+        board.reserve(claim)
+
+    def _admit(self, asker: Asker, option: Option, claim: Claim, job_class: JobClass) -> None:
+        board = self._board
+        borrowed = not board.inside(asker.case, option)
+        board.admit(asker, option, claim.placed, job_class.queue, claim.user)
+        board.spoken_for[claim.job] = board.spoken_for.get(claim.job, 0) + 1
+        self._record.starts.append(Start(claim.job, claim.job_class, option, claim.placed, borrowed))
+
+    def execute(
+        self, asker: Asker, option: Option, recall: Recall, job_class: JobClass, user: int, standing: Standing
+    ) -> None:
+        """Evict, reserve, and start at once where nobody needs time to leave."""
+        board = self._board
+        self._record.claims += 1
+        for claim in recall.taken_over:
+            board.release(claim)
+        self._last += 1
+        due, rest = self._turn(recall.victims)
+        job = asker.job if asker.job is not None else 0
+        for victim in due:
+            self._go(victim, self._last, job, recall.rule, exact=recall.exact)
+        claim = Claim(
+            id=self._last,
+            job=job,
+            job_class=job_class.id,
+            team=board.tree.ids[asker.case.place],
+            user=user,
+            flavors=option.flavors,
+            placed=recall.placed,
+            standing=standing,
+            pending=rest,
+        )
+        if not rest and board.physically_free(option, recall.placed):
+            self._admit(asker, option, claim, job_class)
+        else:
+            board.reserve(claim)

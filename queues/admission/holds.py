@@ -1,0 +1,486 @@
+"""Bounded wait: named sets of units, planned starts, and whose hold comes first (SEMANTICS 7)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from queues.admission.board import NOTHING, Asker, Board, Plan, minus, negative, rooms, rooms_of
+from queues.admission.nodes import Ground, Room, survey
+from queues.admission.order import Key, asker_of, turn_key
+from queues.admission.placement import witness
+from queues.admission.quota import ROOT, Line, units_of
+from queues.admission.record import Record
+from queues.admission.shapes import Option
+from queues.admission.shares import Share, borrowed
+from queues.admission.world import HOUR, Hold, JobClass, Milliseconds, Placed, Standing, Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A waiting job that may hold."""
+
+    job: Waiting
+    job_class: JobClass
+    asker: Asker
+    key: Key
+
+
+@dataclass(slots=True)
+class _Future:
+    """The world at a time: what is free then, quota then, and quota now without the team's own that end by then."""
+
+    ground: Ground
+    lines: dict[int, Line]
+    own: dict[int, Line]
+    user_units: int
+
+
+class Planner:
+    """Plans starts on the board as it is now."""
+
+    def __init__(self, board: Board, record: Record) -> None:
+        """Nothing is planned yet."""
+        self._board = board
+        self._record = record
+        self._empty: Ground | None = None
+        self._shares = {
+            place: Share(borrowed(board.hard, place), board.tree.weight[place])
+            for place in range(1, len(board.tree.parent))
+        }
+
+    # --- named sets
+
+    def nearest(self, option: Option, avoid: Iterable[int] = (), *, beside: bool = True) -> tuple[Placed, ...] | None:
+        """Return a set of nodes for the option, as near to free as possible; ``beside`` keeps off other keeps."""
+        board = self._board
+        free = board.ground.copy()
+        for node in avoid:
+            if node in free.where:
+                free.set(node, NOTHING)
+        if beside:
+            for node, room in board.kept.items():
+                free.shift(node, negative(room))
+        found = witness(free, option)
+        if found is not None:
+            return found
+        empty = self._emptied(avoid)
+        if beside:
+            for node, room in board.kept.items():
+                empty.shift(node, negative(room))
+        if len(option.patterns) > 1 or option.together or option.topologies[0]:
+            return witness(empty, option)
+        return _near(free, empty, option)
+
+    def _emptied(self, avoid: Iterable[int]) -> Ground:
+        if self._empty is None:
+            self._empty = survey(replace(self._board.world, attempts=()))
+        ground = self._empty.copy()
+        for node in avoid:
+            if node in ground.where:
+                ground.set(node, NOTHING)
+        return ground
+
+    def not_free(self, option: Option, placed: tuple[Placed, ...]) -> int:
+        """Return the counted units of a set that are not free now."""
+        total = 0
+        for node, room in rooms(option, placed).items():
+            kind = self._board.ground.where.get(node)
+            total += room[0] - min(room[0], max(0, kind.units)) if kind is not None else room[0]
+        return total
+
+    # --- planned starts
+
+    def plan(self, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
+        """Return the earliest start that can be planned without the nodes to avoid."""
+        times = self._times()
+        if not times or self._try(holder, option, times[-1], avoid) is None:
+            return None
+        low, high = 0, len(times) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._try(holder, option, times[middle], avoid) is None:
+                low = middle + 1
+            else:
+                high = middle
+        return self._try(holder, option, times[low], avoid)
+
+    def _times(self) -> list[Milliseconds]:
+        board = self._board
+        now = board.world.now
+        ends = {attempt.ends_by for attempt in board.running.values() if attempt.ends_by is not None}
+        ends |= {entry.ends for entry in board.log if entry.ends is not None}
+        ends |= {a.ends_by for a in board.world.attempts if a.leaving and a.ends_by is not None}
+        return sorted({now, *(at for at in ends if at > now)})
+
+    def _future(self, holder: Holder, at: Milliseconds, avoid: Iterable[int]) -> _Future:
+        board = self._board
+        case = holder.asker.case
+        future = _Future(
+            ground=board.later(),
+            lines={flavor: line.copy() for flavor, line in board.lines.items()},
+            own={flavor: line.copy() for flavor, line in board.lines.items()},
+            user_units=0,
+        )
+        for attempt in board.running.values():
+            place = board.tree.number[attempt.team]
+            ended = attempt.ends_by is not None and attempt.ends_by <= at
+            rows = attempt.placed + attempt.surplus if ended else attempt.surplus
+            if not rows:
+                continue
+            for node, room in rooms_of(attempt, rows).items():
+                future.ground.shift(node, room)
+            firm = not (attempt.borrow and attempt.preemptible)
+            for flavor, units in units_of(attempt, rows).items():
+                future.lines[flavor].take(place, -units)
+                if ended and firm:
+                    future.lines[flavor].take_firm(place, -units)
+                if place == case.place and (ended or attempt.surplus):
+                    future.own[flavor].take(place, -units)
+                    if attempt.user == holder.job.user:
+                        future.user_units += units
+                elif attempt.surplus:
+                    soft = units_of(attempt, attempt.surplus).get(flavor, 0)
+                    future.own[flavor].take(place, -soft)
+        for entry in board.log:
+            if entry.ends is not None and entry.ends <= at:
+                for node, room in rooms(entry.option, entry.placed).items():
+                    future.ground.shift(node, room)
+                for flavor, units in entry.option.needs:
+                    future.lines[flavor].take(entry.case.place, -units)
+                    if entry.case.place == case.place:
+                        future.own[flavor].take(entry.case.place, -units)
+                        if entry.user == holder.job.user:
+                            future.user_units += units
+        for node in avoid:
+            if node in future.ground.where:
+                future.ground.set(node, NOTHING)
+        return future
+
+    def _standing(self, holder: Holder, option: Option, future: _Future) -> tuple[Standing, int | None]:
+        """Return what the job will rest on, and the highest node of its path within which it will be."""
+        tree, place = self._board.tree, holder.asker.case.place
+        nodes = [future.own[flavor].within(place, units) for flavor, units in option.needs]
+        known = [node for node in nodes if node is not None]
+        if len(known) < len(nodes):
+            return Standing.BORROWER, None
+        return Standing.GUARANTEED, min(known, key=lambda node: len(tree.path[node]), default=place)
+
+    def _allowed(self, holder: Holder, option: Option, future: _Future, standing: Standing) -> bool:
+        """Whether limits and quota will let the job start then."""
+        board, case = self._board, holder.asker.case
+        queue = board.queues[holder.job_class.queue]
+        room = board.user_room(case.place, queue, holder.job.user)
+        if room is not None and room + future.user_units < option.units:
+            return False
+        if standing is Standing.BORROWER:
+            needs_limit = queue.limit_needed_to_borrow and holder.asker.ends is None
+            if not case.shape.ask.borrow or needs_limit or backs_off(board, holder.job_class, holder.job):
+                return False
+        for flavor, units in option.needs:
+            line = future.lines[flavor]
+            if line.limited_by(case.place, units) is not None:
+                return False
+            if line.available(case.place) < units or (case.shape.firm and not line.covers(case.place, units)):
+                return False
+        return True
+
+    def _try(
+        self,
+        holder: Holder,
+        option: Option,
+        at: Milliseconds,
+        avoid: Iterable[int],
+        placed: tuple[Placed, ...] | None = None,
+    ) -> Plan | None:
+        board = self._board
+        future = self._future(holder, at, avoid)
+        standing, node = self._standing(holder, option, future)
+        if not self._allowed(holder, option, future, standing):
+            return None
+        if standing is Standing.BORROWER:
+            for kept, room in board.kept.items():
+                future.ground.shift(kept, negative(room))
+        found = witness(future.ground, option) if placed is None else placed
+        if found is None:
+            return None
+        needs = rooms(option, found)
+        spare: dict[int, Room] = {}
+        for number, room in needs.items():
+            kind = future.ground.where.get(number)
+            if kind is None:
+                return None
+            spare[number] = minus((kind.units, kind.cpu, kind.memory, kind.pods), room)
+            if any(left < 0 < part for left, part in zip(spare[number], room, strict=True)):
+                return None
+        for flavor, units in option.needs:
+            future.lines[flavor].take(holder.asker.case.place, units)
+        return self._made(holder, option, found, at, standing, node, needs, spare, future.lines)
+
+    def _made(
+        self,
+        holder: Holder,
+        option: Option,
+        placed: tuple[Placed, ...],
+        at: Milliseconds | None,
+        standing: Standing,
+        node: int | None,
+        needs: dict[int, Room],
+        spare: dict[int, Room],
+        lines: dict[int, Line],
+    ) -> Plan:
+        return Plan(
+            job=holder.job.id,
+            job_class=holder.job_class.id,
+            user=holder.job.user,
+            case=holder.asker.case,
+            option=option,
+            priority=holder.asker.priority,
+            wait_from=holder.job.wait_from,
+            placed=placed,
+            at=at,
+            standing=standing,
+            node=node,
+            needs=needs,
+            spare=spare,
+            lines=lines,
+        )
+
+    def _endless(self, holder: Holder, option: Option, placed: tuple[Placed, ...]) -> Plan | None:
+        """Return a hold without a time on a named set, where limits let the job start once others are gone."""
+        board = self._board
+        future = self._future(holder, self._times()[-1], ())
+        self._leave_out_own(holder, placed, future)
+        standing, node = self._standing(holder, option, future)
+        case = holder.asker.case
+        if standing is Standing.BORROWER and not case.shape.ask.borrow:
+            return None
+        if not board.entitled(case, option) and standing is Standing.BORROWER:
+            return None
+        if self._tired(holder, option):
+            return None
+        return self._made(holder, option, placed, None, standing, node, rooms(option, placed), {}, {})
+
+    def _leave_out_own(self, holder: Holder, placed: tuple[Placed, ...], future: _Future) -> None:
+        """Take out of usage the team's own endless attempts on the named nodes: the hold waits for them."""
+        place, now = holder.asker.case.place, self._board.world.now
+        nodes = {row.node for row in placed}
+        for attempt in self._board.running.values():
+            ended = attempt.ends_by is not None and attempt.ends_by >= now
+            if self._board.tree.number[attempt.team] != place or ended:
+                continue
+            rows = tuple(row for row in attempt.placed if row.node in nodes)
+            if rows:
+                for flavor, units in units_of(attempt, attempt.placed).items():
+                    future.own[flavor].take(place, -units)
+
+    def _tired(self, holder: Holder, option: Option) -> bool:
+        return tired(self._board, holder.job, option)
+
+    # --- renewing and making
+
+    def renew(self, jobs: dict[int, Waiting]) -> None:
+        """Plan the holds of the world again, in their order; a better plan replaces an old one."""
+        board = self._board
+        avoid: set[int] = set()
+        for hold in board.world.holds:
+            job_class = board.classes.get(hold.job_class)
+            job = jobs.get(hold.job) or _as_waiting(hold)
+            if job_class is None:
+                continue
+            plan = self._renewed(hold, holder_of(board, job_class, job), frozenset(avoid))
+            if plan is not None:
+                board.plans.append(plan)
+                avoid.update(plan.needs)
+        board.forget_views()
+
+    def _renewed(self, hold: Hold, holder: Holder, avoid: frozenset[int]) -> Plan | None:
+        case, now = holder.asker.case, self._board.world.now
+        option = next((row for row in case.shape.options if row.flavors == hold.flavors), case.shape.options[0])
+        old = None
+        if hold.at is not None and hold.at >= now and avoid.isdisjoint(row.node for row in hold.placed):
+            old = self._try(holder, option, hold.at, avoid, hold.placed)
+        new = self._earliest(holder, avoid)
+        if old is not None and (new is None or new.at is None or (old.at is not None and new.at >= old.at)):
+            old.moved = hold.moved
+            return old
+        if new is not None:
+            new.moved = hold.moved if new.at == hold.at else ("earlier" if old is not None else "impossible")
+            return new
+        return self._renewed_endless(hold, holder, option, avoid)
+
+    def _renewed_endless(self, hold: Hold, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
+        where = self._board.ground.where
+        new = self.nearest(option, avoid, beside=False)
+        stays = hold.at is None and all(row.node in where and row.node not in avoid for row in hold.placed)
+        if stays and (new is None or self.not_free(option, new) >= self.not_free(option, hold.placed)):
+            return self._endless(holder, option, hold.placed)
+        return None if new is None else self._endless(holder, option, new)
+
+    def _earliest(self, holder: Holder, avoid: frozenset[int]) -> Plan | None:
+        """Return the plan with the earliest start among the listed flavors, ties by list order."""
+        best: Plan | None = None
+        for option in holder.asker.case.shape.options:
+            plan = self.plan(holder, option, avoid)
+            if plan is not None and plan.at is not None and (best is None or best.at is None or plan.at < best.at):
+                best = plan
+        return best
+
+    def make(self, holders: list[Holder]) -> None:
+        """Give holds in hold order, on disjoint nodes, to jobs that have waited long enough."""
+        board = self._board
+        avoid = {node for plan in board.plans for node in plan.needs}
+        blocked: set[int] = set()
+        failed: set[object] = set()
+        for holder in self._in_order(holders):
+            case = holder.asker.case
+            if case in failed or all(self._all_blocked(option, blocked) for option in case.shape.options):
+                continue
+            plan = self._new(holder, frozenset(avoid | blocked))
+            if plan is not None:
+                board.plans.append(plan)
+                avoid.update(plan.needs)
+                continue
+            failed.add(case)
+            if avoid and self._new(holder, frozenset()) is not None:
+                for option in case.shape.options:
+                    blocked.update(self._usable(option))
+        board.forget_views()
+
+    def _new(self, holder: Holder, avoid: frozenset[int]) -> Plan | None:
+        plan = self._earliest(holder, avoid)
+        if plan is not None:
+            return plan
+        for option in holder.asker.case.shape.options:
+            if self._never_in_time(holder, option):
+                placed = self.nearest(option, avoid, beside=False)
+                if placed is not None:
+                    endless = self._endless(holder, option, placed)
+                    if endless is not None:
+                        return endless
+        return None
+
+    def _never_in_time(self, holder: Holder, option: Option) -> bool:
+        """Whether no start can be planned even without other holds: what blocks it has no end."""
+        return self.plan(holder, option, frozenset()) is None
+
+    def _usable(self, option: Option) -> set[int]:
+        ground = self._emptied(())
+        return {
+            node
+            for pattern in option.patterns
+            for kind, nodes in ground.usable(pattern.flavor)
+            if kind.tasks(pattern)
+            for node in nodes
+        }
+
+    def _all_blocked(self, option: Option, blocked: set[int]) -> bool:
+        return bool(blocked) and self._usable(option) <= blocked
+
+    def _in_order(self, holders: list[Holder]) -> list[Holder]:
+        """Sort: guaranteed demand first; siblings by what they borrowed when the cycle began; then the longest wait."""
+        last = self._times()[-1]
+        rounds: tuple[list[Holder], list[Holder]] = ([], [])
+        standings: dict[object, bool] = {}
+        for holder in holders:
+            case = holder.asker.case
+            if case not in standings:
+                future = self._future(holder, last, ())
+                standings[case] = any(
+                    self._standing(holder, option, future)[0] is Standing.GUARANTEED for option in case.shape.options
+                )
+            rounds[0 if standings[case] else 1].append(holder)
+        return [holder for group in rounds for holder in self._merged(ROOT, group)]
+
+    def _merged(self, node: int, holders: list[Holder]) -> list[Holder]:
+        tree, shares = self._board.tree, self._shares
+        if not tree.children[node]:
+            return sorted(holders, key=lambda row: row.key)
+        lines = []
+        for child in tree.children[node]:
+            below = [row for row in holders if child in tree.path[row.asker.case.place]]
+            if below:
+                lines.append((child, self._merged(child, below)))
+        result: list[Holder] = []
+        while lines:
+            best = lines[0]
+            for line in lines[1:]:
+                if shares[line[0]].below(shares[best[0]]) or (
+                    not shares[best[0]].below(shares[line[0]]) and line[1][0].key[1:] < best[1][0].key[1:]
+                ):
+                    best = line
+            result.append(best[1].pop(0))
+            lines = [line for line in lines if line[1]]
+        return result
+
+
+def holder_of(board: Board, job_class: JobClass, job: Waiting) -> Holder:
+    """Return a waiting job as one that may hold."""
+    asker = asker_of(board.world, board.case(job_class), job_class, job)
+    return Holder(job, job_class, asker, turn_key(board.world, job_class, job))
+
+
+def as_hold(plan: Plan) -> Hold:
+    """Return a plan as the caller keeps it until the next cycle."""
+    return Hold(
+        job=plan.job,
+        job_class=plan.job_class,
+        user=plan.user,
+        flavors=plan.option.flavors,
+        placed=plan.placed,
+        at=plan.at,
+        wait_from=plan.wait_from,
+        standing=plan.standing,
+        moved=plan.moved,
+    )
+
+
+def _as_waiting(hold: Hold) -> Waiting:
+    return Waiting(
+        id=hold.job,
+        job_class=hold.job_class,
+        user=hold.user,
+        wait_from=hold.wait_from,
+        submitted=hold.wait_from,
+    )
+
+
+def tired(board: Board, job: Waiting, option: Option) -> bool:
+    """Whether a job has kept so many units idle for so long that others get their turn."""
+    limit = board.world.policy.hold_idle_limit
+    return job.idle >= (option.units * 24 * HOUR if limit is None else limit)
+
+
+def backs_off(board: Board, job_class: JobClass, job: Waiting) -> bool:
+    """Whether a job that was evicted often has to wait longer before it borrows again."""
+    extra = job.evictions - board.world.policy.max_evictions
+    if extra < 0:
+        return False
+    after: int = board.queues[job_class.queue].hold_after * 2**extra
+    return board.world.now - job.wait_from < after
+
+
+def _near(free: Ground, empty: Ground, option: Option) -> tuple[Placed, ...] | None:
+    """Name free room first, then the nodes of which most is free."""
+    pattern, tasks = option.patterns[0], option.tasks[0]
+    best: tuple[int, tuple[Placed, ...]] | None = None
+    for cluster, room in sorted(empty.rooms(pattern).items()):
+        if room < tasks:
+            continue
+        nodes = [node for nodes in empty.within((cluster,), pattern).values() for node in nodes]
+        now = {node: free.where[node].tasks(pattern) if node in free.where else 0 for node in nodes}
+        result: dict[int, int] = {}
+        left = tasks
+        for node in sorted(nodes, key=lambda node: (-now[node], node)):
+            part = min(left, now[node])
+            if part:
+                result[node] = part
+                left -= part
+        missing = left * pattern.units
+        for node in sorted(nodes, key=lambda node: (-free.where[node].units if node in free.where else 0, node)):
+            part = min(left, empty.where[node].tasks(pattern) - result.get(node, 0))
+            if part > 0:
+                result[node] = result.get(node, 0) + part
+                left -= part
+        placed = tuple(Placed(group=0, node=node, tasks=count) for node, count in sorted(result.items()))
+        if left == 0 and (best is None or missing < best[0]):
+            best = (missing, placed)
+    return None if best is None else best[1]

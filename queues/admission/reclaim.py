@@ -1,0 +1,538 @@
+"""Claims: who may have units back, from whom, and which victims cost least (SEMANTICS 8)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+
+from queues.admission.board import Asker, Board, Plan, least, minus, negative, rooms_of
+from queues.admission.nodes import Ground
+from queues.admission.placement import witness
+from queues.admission.quota import Line, units_of
+from queues.admission.shapes import Option
+from queues.admission.shares import borrowed
+from queues.admission.world import Attempt, Claim, JobShape, Placed, Queue, Standing, Victim
+
+MOST_SETS = 1 << 16
+MOST_MERGED = 16
+FEW = 64
+"""So many of the cheapest candidates are compared again after each step of the greedy search."""
+
+MOST_UNSAVED = 4 * 3_600_000
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """Tasks that go together: a whole attempt, of an independent job one task. ``needs`` is on lacking flavors only."""
+
+    attempt: Attempt
+    rows: tuple[Placed, ...]
+    place: int
+    needs: dict[int, int]
+    own: bool
+
+    def all_needs(self) -> dict[int, int]:
+        """Return the units that go, on every flavor."""
+        return units_of(self.attempt, self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """A claim that succeeds: who goes, where the claimant will be, whose reservations it takes over."""
+
+    victims: tuple[Victim, ...]
+    placed: tuple[Placed, ...]
+    taken_over: tuple[Claim, ...] = ()
+    rule: str = "guarantee"
+    exact: bool = True
+
+
+class Claimant:
+    """One job that looks for units on one option, on the board as it is now."""
+
+    def __init__(self, board: Board, asker: Asker, option: Option, queue: Queue, base: int, *, young: bool) -> None:
+        """``base`` is the job's class priority; ``young`` also counts tasks within their minimum run time."""
+        self._board = board
+        self._asker = asker
+        self._case = asker.case
+        self._option = option
+        self._queue = queue
+        self._base = base
+        self._young = young
+        self._lines: dict[int, Line] = {}
+        self._ground: Ground | None = None
+        self._binding: list[Plan] = []
+        self._lacks: list[int] = []
+
+    def from_surplus(self) -> Recall | None:
+        """Return what an admission takes back of the surplus of elastic jobs; None where that is not enough."""
+        self._set_up()
+        soft = self._soft()
+        return self._recall(self._fewest_soft(soft), [], exact=True) if soft and self._succeeds([]) else None
+
+    def within_team(self) -> Recall | None:
+        """Return the claim of a job that is not inside: own victims of lower priority, and what could be borrowed."""
+        return self._find(only_own=True) if self._queue.preempt_within_team else None
+
+    def guaranteed(self) -> Recall | None:
+        """Return the claim of a job inside its guarantee, reservations of lower standing taken over first."""
+        board = self._board
+        found = self._find(only_own=False)
+        if found is not None and not found.victims:
+            return found
+        released = [claim for claim in sorted(board.claims.values(), key=lambda row: -row.id) if self._may_take(claim)]
+        if not released:
+            return found
+        for claim in released:
+            board.release(claim)
+        after = self._find(only_own=False)
+        kept: list[Claim] = []
+        for claim in reversed(released):
+            board.reserve(claim)
+            again = self._find(only_own=False) if after is not None else None
+            if again is not None and _as_good(again, after):
+                kept.append(claim)
+            else:
+                board.release(claim)
+        over = tuple(claim for claim in released if claim not in kept)
+        final = self._find(only_own=False) if after is not None else None
+        for claim in reversed(over):
+            board.reserve(claim)
+        if final is None or (found is not None and len(found.victims) <= len(final.victims)):
+            return found
+        return Recall(final.victims, final.placed, over, final.rule, final.exact)
+
+    def _may_take(self, claim: Claim) -> bool:
+        """Whether a reservation stands below this claim."""
+        board = self._board
+        if claim.job == self._asker.job:
+            return False
+        if claim.standing is Standing.BORROWER:
+            return True
+        other = board.option_of(claim)
+        case = board.case(board.classes[claim.job_class])
+        board.release(claim)
+        theirs = board.inside_at(case, other)
+        board.reserve(claim)
+        mine = board.inside_at(self._case, self._option)
+        return theirs is not None and mine is not None and theirs != mine and theirs in board.tree.path[mine]
+
+    # --- the search
+
+    def _set_up(self) -> None:
+        """Begin a trial: usage without surplus and without what leaves, nodes as they will be."""
+        board = self._board
+        self._lines = {flavor: board.lines[flavor].copy() for flavor in board.lines}
+        self._ground = board.later()
+        self._binding = board.binding(self._asker, self._option)
+        for attempt in board.running.values():
+            if attempt.surplus:
+                for flavor, units in units_of(attempt, attempt.surplus).items():
+                    self._lines[flavor].take(board.tree.number[attempt.team], -units)
+        for plan in self._binding:
+            for node, needs in plan.needs.items():
+                kind, spare = self._ground.where.get(node), plan.spare.get(node)
+                if kind is not None:
+                    room = (kind.units, kind.cpu, kind.memory, kind.pods)
+                    self._ground.set(node, minus(room, needs) if spare is None else least(room, spare))
+        if not board.inside(self._case, self._option):
+            for node, room in board.kept.items():
+                self._ground.shift(node, negative(room))
+        self._discount_leaving()
+
+    def _find(self, *, only_own: bool) -> Recall | None:
+        self._set_up()
+        soft = self._soft()
+        if self._succeeds([]):
+            return self._recall(self._fewest_soft(soft), [], exact=True)
+        lacking = self._lacking()
+        chosen, exact = self._choose([row for row in self._candidates(lacking) if row.own or not only_own], lacking)
+        if chosen is None:
+            return None
+        return self._recall(self._fewest_soft(soft, chosen), chosen, exact=exact)
+
+    def _discount_leaving(self) -> None:
+        """Take out of usage what leaves anyway and is not counted out yet."""
+        for attempt in self._board.world.attempts:
+            if attempt.leaving and not attempt.claimed:
+                for flavor, units in units_of(attempt, attempt.placed).items():
+                    if flavor in self._lines:
+                        self._lines[flavor].take(self._board.tree.number[attempt.team], -units)
+
+    def _soft(self) -> list[tuple[Attempt, Placed]]:
+        """Free all surplus in the trial; return its tasks in the order in which they are taken back."""
+        board = self._board
+        rows = surplus_order(board, self._case.place)
+        for attempt, row in rows:
+            for node, room in rooms_of(attempt, (row,)).items():
+                self._trial.shift(node, room)
+        return rows
+
+    @property
+    def _trial(self) -> Ground:
+        if self._ground is None:
+            raise AssertionError("no trial has begun")
+        return self._ground
+
+    def _fewest_soft(
+        self, rows: list[tuple[Attempt, Placed]], chosen: list[Candidate] | None = None
+    ) -> list[tuple[Attempt, Placed]]:
+        """Leave surplus in place where the claim succeeds without taking it back; the last in order first."""
+        needed = list(rows)
+        gone = chosen or []
+        evicted = {candidate.attempt.id for candidate in gone}
+        needed = [row for row in needed if row[0].id not in evicted]
+        for attempt, row in list(reversed(needed)):
+            freed = rooms_of(attempt, (row,))
+            units = units_of(attempt, (row,))
+            place = self._board.tree.number[attempt.team]
+            for node, room in freed.items():
+                self._trial.shift(node, negative(room))
+            for flavor, count in units.items():
+                if flavor in self._lines:
+                    self._lines[flavor].take(place, count)
+            if self._succeeds(gone):
+                needed.remove((attempt, row))
+                continue
+            for node, room in freed.items():
+                self._trial.shift(node, room)
+            for flavor, count in units.items():
+                if flavor in self._lines:
+                    self._lines[flavor].take(place, -count)
+        return needed
+
+    def _recall(self, soft: list[tuple[Attempt, Placed]], chosen: list[Candidate], *, exact: bool) -> Recall:
+        placed = self._witness(chosen)
+        if placed is None:
+            raise AssertionError("a claim that succeeds has a witness")
+        by_attempt: dict[int, list[Placed]] = {}
+        for attempt in {row.attempt.id: row.attempt for row in chosen if row.attempt.surplus}.values():
+            by_attempt[attempt.id] = list(attempt.surplus)
+        for attempt, row in soft:
+            by_attempt.setdefault(attempt.id, []).append(row)
+        victims = [
+            Victim(attempt=number, placed=tuple(rows), surplus=True) for number, rows in sorted(by_attempt.items())
+        ]
+        victims += [
+            Victim(attempt=row.attempt.id, placed=row.rows)
+            for row in sorted(chosen, key=lambda row: (-row.attempt.number, -row.attempt.id))
+        ]
+        rule = "within team" if chosen and all(row.own for row in chosen) else "guarantee"
+        return Recall(tuple(victims), placed, (), rule, exact)
+
+    def _lacking(self) -> list[int]:
+        """Return the flavors on which there is no quota or no room for a group; where only all together fail, all."""
+        option, place = self._option, self._case.place
+        result = {flavor for flavor, units in option.needs if self._lines[flavor].available(place) < units}
+        for pattern, tasks in zip(option.patterns, option.tasks, strict=True):
+            if all(room < tasks for room in self._trial.rooms(pattern).values()):
+                result.add(pattern.flavor)
+        self._lacks = sorted(result) or [flavor for flavor, _ in option.needs]
+        return self._lacks
+
+    def _candidates(self, lacking: list[int]) -> Iterator[Candidate]:
+        board = self._board
+        for attempt in sorted(board.running.values(), key=lambda row: (row.number, row.id)):
+            if attempt.job == self._asker.job or not attempt.placed or not (attempt.borrow and attempt.preemptible):
+                continue
+            if attempt.safe_until > board.world.now and not self._young:
+                continue
+            if self._spoken(attempt):
+                continue
+            place = board.tree.number[attempt.team]
+            own = place == self._case.place
+            if own and not (self._queue.preempt_within_team and attempt.priority < self._base):
+                continue
+            for rows in _portions(attempt):
+                needs = {flavor: units for flavor, units in units_of(attempt, rows).items() if flavor in lacking}
+                if needs and (own or self._above(place, needs)):
+                    yield Candidate(attempt, rows, place, needs, own=own)
+
+    def _spoken(self, attempt: Attempt) -> bool:
+        return any(
+            victim.attempt == attempt.id and not victim.surplus
+            for claim in self._board.claims.values()
+            for victim in claim.pending
+        )
+
+    def _below(self, place: int) -> tuple[list[int], int | None]:
+        """Return a leaf's path below the nearest common ancestor, and the claimant's node just below that."""
+        tree = self._board.tree
+        mine = tree.path[self._case.place]
+        common = set(mine)
+        path: list[int] = []
+        for node in tree.path[place]:
+            if node in common:
+                return path, mine[mine.index(node) - 1] if mine.index(node) else None
+            path.append(node)
+        return path, mine[-1]
+
+    def _above(self, place: int, needs: dict[int, int]) -> bool:
+        path, _ = self._below(place)
+        return all(
+            self._lines[flavor].usage[node] > self._lines[flavor].subtree[node] for flavor in needs for node in path
+        )
+
+    # --- what is legal, what succeeds
+
+    def _legal(self, chosen: list[Candidate]) -> bool:
+        """Whether the removals, smallest first, find every node above its S, and the claimant stays inside."""
+        lines = {flavor: line.copy() for flavor, line in self._lines.items()}
+        for candidate in chosen:
+            if candidate.own:
+                for flavor, units in candidate.needs.items():
+                    lines[flavor].take(candidate.place, -units)
+        inner = []
+        for candidate in sorted(chosen, key=lambda row: (sum(row.needs.values()), row.attempt.number, row.attempt.id)):
+            if candidate.own:
+                continue
+            path, below = self._below(candidate.place)
+            for flavor in candidate.needs:
+                if any(lines[flavor].usage[node] <= lines[flavor].subtree[node] for node in path):
+                    return False
+            for flavor, units in candidate.needs.items():
+                lines[flavor].take(candidate.place, -units)
+            inner.append(below)
+        for below in {node for node in inner if node is not None}:
+            for flavor, units in self._option.needs:
+                if flavor not in self._lacks:
+                    continue
+                usage = dict(lines[flavor].after(self._case.place, units)).get(below, lines[flavor].usage[below])
+                if usage > lines[flavor].subtree[below]:
+                    return False
+        return None not in inner
+
+    def _succeeds(self, chosen: list[Candidate]) -> bool:
+        return self._has_quota(chosen) and self._witness(chosen) is not None
+
+    def _has_quota(self, chosen: list[Candidate]) -> bool:
+        """Whether quota is there once the victims have gone."""
+        place, firm = self._case.place, self._case.shape.firm
+        if not self._board.leaves_quota(self._case, self._option, self._binding):
+            return False
+        for flavor, units in self._option.needs:
+            line = self._lines[flavor]
+            for candidate in chosen:
+                if flavor in candidate.needs:
+                    line.take(candidate.place, -candidate.needs[flavor])
+            enough = line.available(place) >= units and (not firm or line.covers(place, units))
+            for candidate in chosen:
+                if flavor in candidate.needs:
+                    line.take(candidate.place, candidate.needs[flavor])
+            if not enough:
+                return False
+        return True
+
+    def _witness(self, chosen: list[Candidate]) -> tuple[Placed, ...] | None:
+        """Return where the claimant would be with the victims gone."""
+        for candidate in chosen:
+            for node, room in rooms_of(candidate.attempt, candidate.rows).items():
+                self._trial.shift(node, room)
+        mix = self._board.mix(self._option.patterns[0].flavor)
+        found = witness(self._trial, self._option, mix)
+        for candidate in chosen:
+            for node, room in rooms_of(candidate.attempt, candidate.rows).items():
+                self._trial.shift(node, negative(room))
+        return found
+
+    # --- the best set
+
+    def _choose(self, candidates: list[Candidate], lacking: list[int]) -> tuple[list[Candidate] | None, bool]:
+        groups = self._merged(candidates)
+        sets = 1
+        for group in groups:
+            sets *= len(group) + 1
+        if len(groups) <= MOST_MERGED and sets <= MOST_SETS:
+            return self._exact(groups), True
+        return self._greedy(candidates, lacking), False
+
+    def _merged(self, candidates: list[Candidate]) -> list[list[Candidate]]:
+        """Merge candidates that cost and free the same, the newest first."""
+        result: dict[object, list[Candidate]] = {}
+        plain = self._plain()
+        for candidate in candidates:
+            attempt = candidate.attempt
+            where = None if plain else candidate.rows
+            size = tuple((row.tasks, attempt.groups[row.group].units) for row in candidate.rows)
+            key = (candidate.place, where, size, tuple(candidate.needs.items()), self._cost(candidate), candidate.own)
+            result.setdefault(key, []).append(candidate)
+        for group in result.values():
+            group.sort(key=lambda row: (-row.attempt.number, -row.attempt.id))
+        return list(result.values())
+
+    def _plain(self) -> bool:
+        """Whether it does not matter on which nodes units are freed: one unit a task, nothing else asked for."""
+        board = self._board
+        return all(
+            pattern.units == 1 and not pattern.cpu and not pattern.memory and not pattern.labels
+            for pattern in self._option.patterns
+        ) and not (
+            self._option.together or any(self._option.topologies) or len({n.cluster for n in board.world.nodes}) > 1
+        )
+
+    def _exact(self, groups: list[list[Candidate]]) -> list[Candidate] | None:
+        """Compare every set that succeeds and has no member that could stay."""
+        deficits = self._deficits()
+        best: tuple[Key, list[Candidate]] | None = None
+        enough: list[tuple[int, ...]] = []
+        vectors = product(*(range(len(group) + 1) for group in groups))
+        for vector in sorted(vectors, key=lambda row: (sum(row), row)):
+            if any(self._freed(groups, vector, flavor) < missing for flavor, missing in deficits.items()):
+                continue
+            if any(all(more >= less for more, less in zip(vector, known, strict=True)) for known in enough):
+                continue
+            chosen = [row for group, count in zip(groups, vector, strict=True) for row in group[:count]]
+            if chosen and self._legal(chosen) and self._succeeds(chosen):
+                enough.append(vector)
+                key = self._key(chosen)
+                if best is None or key < best[0]:
+                    best = (key, chosen)
+        return None if best is None else best[1]
+
+    def _freed(self, groups: list[list[Candidate]], vector: tuple[int, ...], flavor: int) -> int:
+        return sum(count * group[0].needs.get(flavor, 0) for group, count in zip(groups, vector, strict=True) if count)
+
+    def _deficits(self) -> dict[int, int]:
+        """Return what is lacking for sure on each flavor, in units."""
+        result = {}
+        for flavor, units in self._option.needs:
+            short = units - min(self._lines[flavor].available(self._case.place), self._trial.free(flavor))
+            if short > 0:
+                result[flavor] = short
+        return result
+
+    def _greedy(self, candidates: list[Candidate], lacking: list[int]) -> list[Candidate] | None:
+        """Take what costs least per unit that still lacks until the claim succeeds, then drop what is not needed."""
+        chosen: list[Candidate] = []
+        left = sorted(candidates, key=lambda row: self._key([row]))
+        while not (chosen and self._legal(chosen) and self._succeeds(chosen)):
+            missing = self._missing(chosen, lacking)
+            best: tuple[Key, Candidate] | None = None
+            for candidate in left if len(left) <= FEW else left[:FEW]:
+                useful = sum(min(units, missing.get(flavor, 0)) for flavor, units in candidate.needs.items())
+                if not self._legal([*chosen, candidate]):
+                    continue
+                worth = max(1, useful)
+                key = tuple(Fraction(part, worth) if isinstance(part, int) else part for part in self._key([candidate]))
+                if best is None or (not useful, *key) < best[0]:
+                    best = ((not useful, *key), candidate)
+            if best is None:
+                return None
+            chosen.append(best[1])
+            left.remove(best[1])
+        for candidate in sorted(chosen, key=lambda row: self._key([row]), reverse=True):
+            rest = [row for row in chosen if row is not candidate]
+            if self._legal(rest) and self._succeeds(rest):
+                chosen = rest
+        return chosen
+
+    def _missing(self, chosen: list[Candidate], lacking: list[int]) -> dict[int, int]:
+        deficits = self._deficits()
+        freed = {flavor: sum(row.needs.get(flavor, 0) for row in chosen) for flavor in lacking}
+        return {flavor: max(0, deficits.get(flavor, 0) - freed[flavor]) for flavor in lacking}
+
+    # --- what it costs
+
+    def _key(self, chosen: list[Candidate]) -> Key:
+        """Return the costs in the order in which they count; the smallest key wins."""
+        roots = sorted((self._share(row) for row in chosen), reverse=True)
+        newest = sorted((row.attempt.number for row in chosen), reverse=True)
+        return (
+            self._would_claim(chosen),
+            self._shortfall(chosen),
+            sum(self._cost(row) for row in chosen),
+            len({(row.attempt.job, row.attempt.id) for row in chosen}),
+            tuple((-infinite, -share) for infinite, share in roots),
+            tuple(-number for number in newest),
+            tuple(sorted(-row.attempt.id for row in chosen)),
+        )
+
+    def _value(self, needs: dict[int, int]) -> int:
+        return sum(self._board.flavors[flavor].value * units for flavor, units in needs.items())
+
+    def _would_claim(self, chosen: list[Candidate]) -> int:
+        """Return the worth of victims that would be inside their guarantee once the claim is done."""
+        touched = {flavor for row in chosen for flavor in row.all_needs()} | {
+            flavor for flavor, _ in self._option.needs
+        }
+        lines = {flavor: self._lines.get(flavor, self._board.hard[flavor]).copy() for flavor in touched}
+        for row in chosen:
+            for flavor, units in row.all_needs().items():
+                lines[flavor].take(row.place, -units)
+        for flavor, units in self._option.needs:
+            lines[flavor].take(self._case.place, units)
+        total = 0
+        for row in chosen:
+            needs = row.all_needs()
+            if all(lines[flavor].within(row.place, units) is not None for flavor, units in needs.items()):
+                total += self._value(needs)
+        return total
+
+    def _shortfall(self, chosen: list[Candidate]) -> int:
+        """Return by how much nodes on the victims' paths would be pushed below what they are promised."""
+        total = 0
+        for flavor in sorted({flavor for row in chosen for flavor in row.all_needs()}):
+            line = self._lines.get(flavor, self._board.hard[flavor])
+            after = line.copy()
+            nodes: set[int] = set()
+            for row in chosen:
+                units = row.all_needs().get(flavor, 0)
+                if units and not row.own:
+                    after.take(row.place, -units)
+                    nodes.update(self._below(row.place)[0])
+            short = {node: max(0, min(line.subtree[node], line.usage[node]) - after.usage[node]) for node in nodes}
+            for node in nodes:
+                below = sum(short.get(child, 0) for child in line.tree.children[node])
+                total += line.flavor.value * max(0, short[node] - below)
+        return total
+
+    def _cost(self, candidate: Candidate) -> int:
+        """Return what is lost: value x units x (restart cost + unsaved work), dearer for those evicted before."""
+        attempt, policy = candidate.attempt, self._board.world.policy
+        saved = attempt.since if attempt.saved is None else max(attempt.since, attempt.saved)
+        unsaved = min(MOST_UNSAVED, max(0, self._board.world.now - saved))
+        return self._value(candidate.all_needs()) * (policy.restart_cost + unsaved) * (1 + attempt.evictions)
+
+    def _share(self, candidate: Candidate) -> tuple[int, Fraction]:
+        board = self._board
+        path, _ = self._below(candidate.place)
+        node = path[-1] if path else candidate.place
+        above, weight = borrowed(board.hard, node), board.tree.weight[node]
+        if above and not weight:
+            return 1, Fraction(0)
+        return 0, Fraction(above, weight or 1)
+
+
+def _portions(attempt: Attempt) -> Iterator[tuple[Placed, ...]]:
+    """Yield what goes together: of an independent job one task, else everything."""
+    if attempt.shape is not JobShape.INDEPENDENT:
+        yield attempt.placed
+        return
+    for row in attempt.placed:
+        for _ in range(row.tasks):
+            yield (replace(row, tasks=1),)
+
+
+def _as_good(one: Recall, other: Recall | None) -> bool:
+    return other is not None and len(one.victims) <= len(other.victims)
+
+
+def surplus_order(board: Board, place: int) -> list[tuple[Attempt, Placed]]:
+    """Return all surplus tasks in the order in which an admission of a team takes them back.
+
+    The team's own first, then those of the highest share with surplus counted; of an attempt the newest task first.
+    """
+    rows = []
+    for attempt in board.running.values():
+        if not attempt.surplus:
+            continue
+        team = board.tree.number[attempt.team]
+        top = board.tree.path[team][-1]
+        above, weight = borrowed(board.lines, top), board.tree.weight[top]
+        share = (1, Fraction(0)) if above and not weight else (0, Fraction(above, weight or 1))
+        for number, row in enumerate(reversed(attempt.surplus)):
+            one = Placed(group=row.group, node=row.node, tasks=1)
+            rows.append(((team != place, -share[0], -share[1], number, -attempt.number, -attempt.id), attempt, one))
+    rows.sort(key=lambda row: row[0])
+    return [(attempt, row) for _, attempt, row in rows]

@@ -1,0 +1,46 @@
+"""What has been decided so far in a cycle, step by step."""
+
+from dataclasses import dataclass, field
+
+from queues.admission.outcome import Eviction, Growth
+from queues.admission.shapes import Option
+from queues.admission.world import JobClass, Placed, Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One step: a job, or one task of an independent job, that starts."""
+
+    job: int
+    job_class: int
+    option: Option
+    placed: tuple[Placed, ...]
+    borrowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A job inside its guarantee that could neither start nor claim and keeps a named set of units."""
+
+    job: Waiting
+    job_class: JobClass
+    option: Option
+    placed: tuple[Placed, ...]
+    waits_for_age: bool
+
+
+@dataclass(slots=True)
+class Record:
+    """The steps of a cycle."""
+
+    starts: list[Start] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    growth: list[Growth] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    backing_off: dict[int, JobClass] = field(default_factory=dict)
+    claims: int = 0
+
+    @property
+    def version(self) -> int:
+        """Return a number that changes with every step that may change what others can do."""
+        return len(self.starts) + len(self.evictions) + len(self.kept) + self.claims

@@ -1,0 +1,185 @@
+"""Reads YAML field by field and names file, line and field of whatever is wrong."""
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import yaml
+
+MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+")
+DURATION_PART = re.compile(r"(\d+)(?:\.(\d+))?(ms|[smhd])")
+QUANTITY = re.compile(r"(\d+)(Ki|Mi|Gi|Ti|Pi|k|K|M|G|T|P)?")
+BYTES: dict[str | None, int] = {
+    None: 1,
+    **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTP", start=1)},
+    **{letter: 1000**power for power, letter in enumerate("KMGTP", start=1)},
+    "k": 1000,
+}
+
+
+class ScenarioError(Exception):
+    """A scenario file is not valid; the text names file, line and field."""
+
+
+class Field:
+    """One value of the file with its place."""
+
+    def __init__(self, file: str, node: yaml.Node, path: str) -> None:
+        """Remember where the value stands."""
+        self._file = file
+        self._node = node
+        self.path = path
+
+    def wrong(self, message: str) -> ScenarioError:
+        """Return the error that names this field."""
+        line = self._node.start_mark.line + 1
+        return ScenarioError(f"{self._file}:{line}: {self.path or 'file'}: {message}")
+
+    @property
+    def line(self) -> int:
+        """Return the line on which the value begins."""
+        return int(self._node.start_mark.line) + 1
+
+    @property
+    def null(self) -> bool:
+        """Whether the value is null."""
+        return self._node.tag == "tag:yaml.org,2002:null"
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether the value has fields."""
+        return isinstance(self._node, yaml.MappingNode)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a list."""
+        return isinstance(self._node, yaml.SequenceNode)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the value is a whole number."""
+        return isinstance(self._node, yaml.ScalarNode) and self._node.tag == "tag:yaml.org,2002:int"
+
+    def fields(self, allowed: Collection[str] | None = None) -> dict[str, "Field"]:
+        """Return the fields of a mapping; an unknown or doubled key is wrong."""
+        if not isinstance(self._node, yaml.MappingNode):
+            raise self.wrong("must be a mapping")
+        result: dict[str, Field] = {}
+        for key, value in self._node.value:
+            name = str(key.value)
+            if key.tag == "tag:yaml.org,2002:bool" and name.lower() == "on":
+                name = "on"
+            field = Field(self._file, value, f"{self.path}.{name}" if self.path else name)
+            if not isinstance(key, yaml.ScalarNode) or (allowed is not None and name not in allowed):
+                known = ", ".join(sorted(allowed or ()))
+                raise Field(self._file, key, field.path).wrong(f"unknown field; known are: {known}")
+            if name in result:
+                raise field.wrong("is given twice")
+            result[name] = field
+        return result
+
+    def items(self) -> list["Field"]:
+        """Return the items of a list."""
+        if not isinstance(self._node, yaml.SequenceNode):
+            raise self.wrong("must be a list")
+        return [Field(self._file, node, f"{self.path}[{place}]") for place, node in enumerate(self._node.value)]
+
+    def _scalar(self) -> str:
+        if not isinstance(self._node, yaml.ScalarNode):
+            raise self.wrong("must be a single value")
+        return str(self._node.value)
+
+    def text(self) -> str:
+        """Return a name or other text; numbers are taken as they are written."""
+        value = self._scalar()
+        if self.null or not value:
+            raise self.wrong("must not be empty")
+        return value
+
+    def integer(self, *, least: int | None = None) -> int:
+        """Return a whole number of at least ``least``."""
+        value = self._scalar()
+        if not self.is_integer or not re.fullmatch(r"[-+]?\d+", value):
+            raise self.wrong(f"must be a whole number, not {value!r}")
+        number = int(value)
+        if least is not None and number < least:
+            raise self.wrong(f"must be at least {least}, not {number}")
+        return number
+
+    def limit(self, *, least: int = 0) -> int | None:
+        """Return a whole number, or None for null: no limit."""
+        return None if self.null else self.integer(least=least)
+
+    def flag(self) -> bool:
+        """Return true or false."""
+        value = self._scalar()
+        if self._node.tag != "tag:yaml.org,2002:bool":
+            raise self.wrong(f"must be true or false, not {value!r}")
+        return value.lower() in {"true", "yes", "on"}
+
+    def choice(self, allowed: Collection[str]) -> str:
+        """Return one of the allowed words."""
+        value = self._scalar()
+        if value not in allowed:
+            raise self.wrong(f"must be one of {', '.join(allowed)}, not {value!r}")
+        return value
+
+    def duration(self) -> int:
+        """Return a duration such as 90s or 1h30m in milliseconds."""
+        value = self._scalar()
+        if value == "0":
+            return 0
+        if not DURATION.fullmatch(value):
+            raise self.wrong(f"must be a duration such as 90s, 5m or 1h30m, not {value!r}")
+        total = 0
+        for whole, part, unit in DURATION_PART.findall(value):
+            scale = MILLISECONDS[unit]
+            total += int(whole) * scale
+            if part:
+                total += int(part) * scale // 10 ** len(part)
+        return total
+
+    def duration_or_null(self) -> int | None:
+        """Return a duration in milliseconds, or None for null."""
+        return None if self.null else self.duration()
+
+    def thousandths(self) -> int:
+        """Return a decimal number (a weight, a value, cores) x 1000."""
+        value = self._scalar()
+        match = re.fullmatch(r"(\d+)(?:\.(\d{1,3})0*)?", value)
+        if match:
+            return int(match[1]) * 1000 + int((match[2] or "").ljust(3, "0"))
+        if re.fullmatch(r"\d+m", value):
+            return int(value[:-1])
+        raise self.wrong(f"must be a number of at most three decimals, not {value!r}")
+
+    def size(self) -> int:
+        """Return a quantity such as 64Gi in bytes."""
+        value = self._scalar()
+        match = QUANTITY.fullmatch(value)
+        if not match:
+            raise self.wrong(f"must be a quantity such as 64Gi, not {value!r}")
+        return int(match[1]) * BYTES[match[2]]
+
+
+def read(path: Path) -> Field:
+    """Return the root of a YAML file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}:1: file: cannot be read: {error}") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, file: str) -> Field:
+    """Return the root of a YAML text."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else 1
+        raise ScenarioError(f"{file}:{line}: file: is not YAML: {getattr(error, 'problem', error)}") from error
+    if node is None:
+        raise ScenarioError(f"{file}:1: file: is empty")
+    return Field(file, node, "")
