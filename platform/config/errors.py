@@ -147,7 +147,7 @@ def problem(request: HttpRequest, error: DomainError) -> HttpResponse:
     """Return an error as application/problem+json."""
     request_id = getattr(request, "request_id", "")
     body = {
-        "type": request.build_absolute_uri(f"/api/errors/{kind(type(error))}"),
+        "type": f"/api/errors/{kind(type(error))}",
         "title": error.title,
         "status": error.status,
         "detail": error.detail,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class LimitBodies:
 
 async def refuse(send: Send, *, path: str, largest: int) -> None:
     """Answer 413 in the form of every other problem and close the connection."""
+    request_id = uuid.uuid4().hex
     problem = {
         "type": "/api/errors/too_large",
         "title": "Too large",
@@ -64,9 +66,14 @@ async def refuse(send: Send, *, path: str, largest: int) -> None:
         "detail": f"At most {largest} bytes are read.",
         "instance": path,
         "code": "too_large",
+        "request_id": request_id,
         "errors": [],
         "hints": [],
     }
-    headers = [(b"content-type", b"application/problem+json"), (b"connection", b"close")]
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"connection", b"close"),
+        (b"x-request-id", request_id.encode()),
+    ]
     await send({"type": "http.response.start", "status": 413, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(problem).encode()})

@@ -49,7 +49,7 @@ class Arrival:
 
 def number(request: HttpRequest) -> None:
     """Take over a sensible X-Request-ID, or make one; the log uses the same."""
-    given = request.headers.get("X-Request-ID", "")
+    given = request.META.get("HTTP_X_REQUEST_ID", "")  # request.headers would keep the first value for the log
     request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
     request.META["HTTP_X_REQUEST_ID"] = request_id
     request.request_id = request_id  # type: ignore[attr-defined]

@@ -100,7 +100,7 @@ PROBLEM_SCHEMA = {
     "description": "Why a request was refused (RFC 9457).",
     "required": ["type", "title", "status", "detail", "instance", "code", "request_id", "errors", "hints"],
     "properties": {
-        "type": {"type": "string", "format": "uri"},
+        "type": {"type": "string", "format": "uri-reference"},
         "title": TEXT,
         "status": {"type": "integer"},
         "detail": TEXT,

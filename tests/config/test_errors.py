@@ -45,7 +45,7 @@ def test_a_problem_has_every_member(site: Site, api: Api) -> None:
     assert response["Content-Type"] == PROBLEM
     assert response["X-Request-ID"] == "abc-1"
     assert response.json() == {
-        "type": "http://testserver/api/errors/not_found",
+        "type": "/api/errors/not_found",
         "title": "Not found",
         "status": 404,
         "detail": "There is no team 'ops', or you are not in it.",
@@ -75,6 +75,18 @@ def test_an_odd_request_id_is_replaced(client: Client, given: str) -> None:
     response = client.get("/healthz", headers={"X-Request-ID": given})
 
     assert len(response["X-Request-ID"]) == 32
+
+
+def test_the_log_has_the_request_id_of_the_answer(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    response = client.get("/healthz")
+
+    logged = [record.msg for record in caplog.records if isinstance(record.msg, dict)]
+    assert {each["request_id"] for each in logged} == {response["X-Request-ID"]}
+
+
+@pytest.mark.parametrize("address", ["/api/v1/me", "/"])
+def test_a_foreign_host_is_refused(client: Client, address: str) -> None:
+    assert client.get(address, headers={"Host": "evil.example"}).status_code == 400
 
 
 @pytest.mark.django_db
