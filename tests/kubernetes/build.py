@@ -106,11 +106,14 @@ def _watch(command: list[str], begun: float) -> None:
     ) as process:
         reader = Thread(target=_read, args=(process.stderr or (), last, compiled))
         reader.start()
-        while _runs(process):
-            _say(
-                f"{compiled['downloads']} modules fetched, {compiled['packages']} packages compiled, {_duration(begun)}"
-            )
-        reader.join()
+        try:
+            while _runs(process):
+                counts = f"{compiled['downloads']} modules fetched, {compiled['packages']} packages compiled"
+                _say(f"{counts}, {_duration(begun)}")
+        finally:
+            # Nothing to a build that has ended; one that was interrupted does not go on alone.
+            process.terminate()
+            reader.join()
     if process.returncode:
         raise BuildError(f"go build ended with {process.returncode}:\n{''.join(last)}")
 
