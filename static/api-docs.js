@@ -9,7 +9,7 @@
     url: place.dataset.schema,
     domNode: place,
     deepLinking: true,
-    docExpansion: "none",
+    docExpansion: "list",
     defaultModelsExpandDepth: 0,
     requestInterceptor: (request) => {
       const token = cookie("csrftoken");
