@@ -1,5 +1,7 @@
 """Verbs, refusals and discovery, by plain HTTP."""
 
+from functools import partial
+
 import pytest
 
 from clusters.emulator import Emulator
@@ -389,6 +391,46 @@ def test_uid_and_creation_time_cannot_be_changed(talk: Talk) -> None:
 
     assert status == 409
     assert after["metadata"]["creationTimestamp"] == before["metadata"]["creationTimestamp"]
+
+
+def test_a_headless_service_keeps_its_shape(talk: Talk) -> None:
+    path = f"/api/v1/namespaces/{talk.namespace}/services"
+    spec = {"clusterIP": "None", "selector": {"job-name": "j"}, "ports": [{"name": "main", "port": 29500}]}
+
+    made = talk.make(path, {"metadata": {"name": "head"}, "spec": spec})["spec"]
+    renamed, _ = talk.ask("POST", path, {"metadata": {"name": "1head"}, "spec": spec})
+
+    assert (made["clusterIP"], made["clusterIPs"]) == ("None", ["None"])
+    assert made["ports"] == [{"protocol": "TCP", "targetPort": 29500, "name": "main", "port": 29500}]
+    assert renamed == 422
+
+
+def _is_started(talk: Talk, name: str) -> bool:
+    return "Started" in talk.reasons(name)
+
+
+def test_the_oldest_events_go_when_there_are_too_many(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusters.emulator.events.MOST_KEPT", 5)
+    for name in ("p0", "p1", "p2", "p3"):
+        talk.make(talk.pods, pod(name, gpus=0))
+        until(partial(_is_started, talk, name))
+
+    assert until(lambda: len(talk.get("/api/v1/events")["items"]) == 5)
+    assert talk.reasons("p3") == {"Scheduled", "Started"}
+    assert talk.reasons("p0") == set()
+
+
+def test_an_event_that_repeats_is_counted(talk: Talk) -> None:
+    events = f"/api/v1/namespaces/{talk.namespace}/events"
+    talk.make(talk.jobs, job("j", gpus=0, suspend=True, wishes={"forever": "1"}))
+    until(lambda: "Suspended" in talk.reasons("j"))
+    talk.merge(f"{talk.jobs}/j", {"spec": {"suspend": False}})
+    until(lambda: "Resumed" in talk.reasons("j"))
+    talk.merge(f"{talk.jobs}/j", {"spec": {"suspend": True}})
+
+    found = until(lambda: [row for row in talk.get(events)["items"] if row["count"] > 1])
+
+    assert [(row["reason"], row["count"]) for row in found] == [("Suspended", 2)]
 
 
 def test_leases_are_held_by_resource_version(talk: Talk) -> None:

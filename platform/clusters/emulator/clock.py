@@ -19,11 +19,6 @@ def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def micro(moment: datetime) -> str:
-    """Write a time to the microsecond."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def parse(text: str) -> datetime:
     """Read a time that Kubernetes wrote."""
     return datetime.fromisoformat(text)
