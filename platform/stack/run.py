@@ -76,7 +76,14 @@ def start(run: Run, supervisor: Supervisor, *, fresh: bool, verbose: bool) -> No
     plan = programs.plan(data, verbose=verbose)
 
     def note() -> None:
-        run.write(Note(pid=os.getpid(), address=plan.address, groups=supervisor.groups))
+        run.write(
+            Note(
+                pid=os.getpid(),
+                address=plan.address,
+                groups=supervisor.groups,
+                stopping=supervisor.stopping,
+            )
+        )
 
     supervisor.changed = note
     note()

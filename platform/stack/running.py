@@ -11,14 +11,18 @@ from typing import TextIO
 from stack import guard
 
 MARK = "TIDEGATE_RUN"
-HANDOVER_SECONDS = 8.0
+HANDOVER_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What runs: the supervisor's process, the address, and the children's process groups with their stop signals."""
+    """What runs: the supervisor's process, the address, and the children's process groups with their stop signals.
+
+    ``stopping``: it will be gone soon.
+    """
 
     pid: int
+    stopping: bool = False
     address: str = ""
     groups: tuple[tuple[int, int], ...] = ()
 
@@ -34,13 +38,14 @@ class Run:
     def take(self) -> bool:
         """Take the lock, or return False where another run holds it.
 
-        Right after a killed run its guard still holds the lock while it ends the children: wait for it.
+        A run that is stopping, or the guard of one that was killed, holds it until the children are gone: wait for it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.file = self.path.open("a")
         deadline = time.monotonic() + HANDOVER_SECONDS
         while not self._locked():
-            if is_alive(self.note().pid) or time.monotonic() > deadline:
+            note = self.note()
+            if (is_alive(note.pid) and not note.stopping) or time.monotonic() > deadline:
                 self.file.close()
                 self.file = None
                 return False
@@ -73,6 +78,7 @@ class Run:
             told = json.loads(self.note_path.read_text())
             return Note(
                 pid=int(told["pid"]),
+                stopping=bool(told["stopping"]),
                 address=str(told["address"]),
                 groups=tuple((int(group), int(number)) for group, number in told["groups"]),
             )

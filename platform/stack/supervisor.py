@@ -154,6 +154,7 @@ class Supervisor:
     def stop(self) -> None:
         """Stop all, the last started first, each in its own time limit."""
         self.stopping = True
+        self.changed()
         while self.children:
             name = next(reversed(self.children))
             child = self.children[name]

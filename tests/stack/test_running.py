@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from stack.running import MARK, Note, Run, is_alive
@@ -54,6 +55,18 @@ def test_a_killed_run_leaves_nothing_in_the_way_of_the_next(tmp_path: Path) -> N
     second.leave()
     assert not second.held()
     assert second.note() == Note(pid=0)
+
+
+def test_a_run_that_is_stopping_is_waited_for(tmp_path: Path) -> None:
+    with holder(tmp_path) as first:
+        second = Run(tmp_path)
+        second.write(Note(pid=first.pid, stopping=True))
+        threading.Timer(0.3, first.kill).start()
+
+        taken = second.take()
+
+    assert taken
+    second.leave()
 
 
 def test_a_broken_note_counts_as_none(tmp_path: Path) -> None:
