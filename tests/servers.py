@@ -28,4 +28,6 @@ def start() -> None:
     atexit.register(server.stop)
 
 
+# Not in pyproject.toml: the rules' tests also run without Django's plugin, which alone knows such a setting.
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 start()

@@ -24,7 +24,8 @@ def gates() -> tuple[Gate, ...]:
     """Return the gates in their order."""
     python, manage = sys.executable, (sys.executable, "manage.py")
     templates = tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "templates").rglob("*.html")))
-    rules = (python, "-m", "pytest", "-q", "-p", "no:django", "-p", "no:cacheprovider", "tests/admission")
+    plain = ("-p", "no:django", "-p", "no:cacheprovider", "--override-ini", "addopts=--strict-markers --strict-config")
+    rules = (python, "-m", "pytest", "-q", *plain, "tests/admission")
     gates = [
         Gate(name="format", command=(python, "-m", "ruff", "format", "--check", "-q")),
         Gate(name="ruff", command=(python, "-m", "ruff", "check", "-q")),
