@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from tenants import checks
 from tenants.models import AuditEntry
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from tenants.errors import Notice
     from tenants.models import Flavor, Team
     from tenants.permissions import Actor
+
+
+LONGEST_TARGET = 200
 
 
 class ChangeKind(StrEnum):
@@ -67,12 +71,13 @@ def on_change(callback: Callable[[Change], Iterable[Notice]]) -> None:
 
 def made(change: Change) -> tuple[Notice, ...]:
     """Write the change's audit entry, tell the callbacks, and return their warnings. Called once by each service."""
+    checks.text(change.comment, pointer="/comment", longest=checks.LONGEST_COMMENT)
     AuditEntry.objects.create(
         at=change.now,
         actor=change.by.user if change.by.user.pk else None,
         actor_name=change.by.name,
         action=change.kind,
-        target=change.target,
+        target=change.target[:LONGEST_TARGET],
         team=change.team,
         before=change.before,
         after=change.after,

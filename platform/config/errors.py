@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from rest_framework import exceptions
@@ -26,6 +27,7 @@ PROBLEM = "application/problem+json"
 RETRY_SECONDS = 5
 LONGEST_GIVEN = 200
 GONE = ("08", "53", "57", "40")  # SQLSTATE classes: connection, resources, operator, rolled back by the server
+SECRET = re.compile(r"password|token|secret")
 PAGES = {403: "403.html", 404: "404.html", 503: "503.html"}
 
 
@@ -126,6 +128,8 @@ def as_domain(error: BaseException | None, *, data: object = None) -> DomainErro
         case OperationalError() | InterfaceError() if is_gone(error):
             log.warning("the database does not answer", exc_info=error)
             return domain.Unavailable("The database does not answer. Nothing was changed; try again.", code="database")
+        case DataError() if "NUL" in str(error):
+            return domain.Unreadable("A text has a NUL character.", code="bad_character")
     for rest, ours in FROM_REST:
         if isinstance(error, rest) and isinstance(error, exceptions.APIException):
             return ours(str(error.detail))
@@ -223,7 +227,7 @@ def _data(request: Any) -> object:  # noqa: ANN401  DRF's request
 
 def _field(error: FieldError) -> dict[str, Any]:
     shown: dict[str, Any] = {"pointer": error.pointer, "code": error.code, "detail": error.detail}
-    if error.given is not None:
+    if error.given is not None and not SECRET.search(error.pointer):
         shown["given"] = _short(error.given)
     if error.allowed:
         shown["allowed"] = list(error.allowed)

@@ -5,7 +5,7 @@ from tenants.services.flavors import FlavorChanges, create_flavor, update_flavor
 from tenants.services.installation import InstallationChanges, edit_installation
 from tenants.services.members import remove_member, set_member
 from tenants.services.quotas import KEEP, QuotaEdit, QuotaResult, set_quotas
-from tenants.services.teams import TeamChanges, create_team, keep_leaf, pause_team, resume_team, update_team
+from tenants.services.teams import TeamChanges, create_team, pause_team, resume_team, update_team
 from tenants.services.tokens import NewToken, create_token, revoke_token, rotate_token, used
 from tenants.services.users import UserChanges, create_user, update_user
 
@@ -25,7 +25,6 @@ __all__ = [
     "create_token",
     "create_user",
     "edit_installation",
-    "keep_leaf",
     "on_change",
     "pause_team",
     "remove_member",

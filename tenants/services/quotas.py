@@ -61,7 +61,6 @@ def set_quotas(*, by: Actor, now: datetime, edits: Sequence[QuotaEdit], comment:
     for team in teams.values():
         require(by, Permission.EDIT_QUOTA, team=team)
     _refuse_twice(edits)
-    checks.text(comment, pointer="/comment", longest=checks.LONGEST_COMMENT)
     with transaction.atomic():
         flavors = _locked_flavors({edit.flavor for edit in edits})
         wanted = [

@@ -97,17 +97,6 @@ def resume_team(*, by: Actor, now: datetime, team: str, version: int | None = No
     return _set_pause(by=by, now=now, team=team, paused=False, version=version, comment=comment)
 
 
-def keep_leaf(team: Team) -> None:
-    """Hold that a team has no children until the transaction ends, or raise Conflict: jobs belong to leaf teams.
-
-    It does not wait for other submissions, only for somebody who is adding a child.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM tenants_team WHERE id = %s FOR KEY SHARE", [team.id])
-    if Team.objects.filter(parent=team).exists():
-        raise Conflict(f"{team.name} is a department: jobs belong to one of its teams.", code="team_is_department")
-
-
 def picture(team: Team) -> dict[str, Any]:
     """Return a team as the audit shows it."""
     values = {key: getattr(team, key) for key in AUDITED}

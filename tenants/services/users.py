@@ -66,6 +66,8 @@ def update_user(*, by: Actor, now: datetime, username: str, changes: UserChanges
     """Change an account; one that is switched off cannot sign in and its tokens stop at once."""
     require(by, Permission.EDIT_USERS)
     with transaction.atomic():
+        admins = User.objects.select_for_update().filter(global_role=GlobalRole.ADMIN, is_active=True).order_by("id")
+        others = [each for each in admins if each.username != username]
         user = User.objects.select_for_update().filter(username=username).first()
         if user is None:
             raise NotFound(f"There is no account {username[:80]!r}.", code="unknown_user")
@@ -74,6 +76,8 @@ def update_user(*, by: Actor, now: datetime, username: str, changes: UserChanges
             setattr(user, key, value)
         checks.one_of(user.global_role, GlobalRole.values, pointer="/global_role")
         _clean(user, None)
+        if before["global_role"] == GlobalRole.ADMIN and not others and not _is_admin(user):
+            raise Conflict(f"{username} is the last platform admin: appoint another one first.", code="last_admin")
         user.save()
         made(
             Change(
@@ -92,6 +96,10 @@ def update_user(*, by: Actor, now: datetime, username: str, changes: UserChanges
 def picture(user: User) -> dict[str, object]:
     """Return an account as the audit shows it."""
     return {"email": user.email, "global_role": user.global_role, "is_active": user.is_active}
+
+
+def _is_admin(user: User) -> bool:
+    return user.is_active and user.global_role == GlobalRole.ADMIN
 
 
 def _clean(user: User, password: str | None) -> None:

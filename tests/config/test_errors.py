@@ -145,6 +145,24 @@ def test_bad_input_gets_a_clear_answer(
         assert response.json()["request_id"] == response["X-Request-ID"]
 
 
+def test_a_secret_that_is_refused_is_not_told_back(site: Site, api: Api) -> None:
+    body = {"username": "neo", "password": "p" * 201}
+
+    response = api(site.admin).post("/api/v1/users", body, content_type=JSON)
+
+    assert [each["pointer"] for each in response.json()["errors"]] == ["/password"]
+    assert "ppp" not in response.content.decode()
+
+
+def test_a_nul_in_a_form_is_a_refusal(site: Site) -> None:
+    client = Client()
+    client.force_login(site.lead)
+
+    response = client.post("/teams/nlp/members", {"user": "a\0b", "role": "member"})
+
+    assert response.status_code in {302, 400}
+
+
 def test_a_wrong_method_names_those_that_are_right(site: Site, api: Api) -> None:
     assert "GET" in api(site.admin).delete("/api/v1/teams")["Allow"]
 

@@ -122,13 +122,6 @@ def test_resuming_tells_since_when_it_was_paused(site: Site, told: list[Change])
     assert told[-1].before["paused_at"] == NOW.isoformat()
 
 
-def test_a_department_is_no_place_for_jobs(site: Site) -> None:
-    services.keep_leaf(site.nlp)
-
-    with pytest.raises(Conflict, match="research is a department"):
-        services.keep_leaf(site.research)
-
-
 @pytest.mark.usefixtures("told")
 def test_losing_the_last_lead_is_a_warning(site: Site) -> None:
     _, notices = services.set_member(by=by(site.head), now=NOW, team="nlp", user="lea", role="member")
@@ -333,6 +326,27 @@ def test_accounts_are_made_by_admins_and_can_be_switched_off(site: Site) -> None
         services.create_user(by=by(site.head), now=NOW, username="other")
     with pytest.raises(Conflict):
         services.create_user(by=by(site.admin), now=NOW, username="neo")
+
+
+def test_the_last_admin_stays(site: Site) -> None:
+    with pytest.raises(Conflict, match="last platform admin"):
+        services.update_user(by=by(site.admin), now=NOW, username="ada", changes={"global_role": ""})
+    services.update_user(by=by(site.admin), now=NOW, username="otto", changes={"global_role": "admin"})
+    services.update_user(by=by(site.admin), now=NOW, username="ada", changes={"is_active": False})
+
+    assert not User.objects.get(username="ada").is_active
+
+
+def test_long_names_fit_into_the_audit_and_long_comments_are_refused(site: Site) -> None:
+    long = User.objects.create(username="u" * 150)
+
+    services.create_token(by=by(long), now=NOW, name="t" * 100, scopes=["jobs:read"])
+    with pytest.raises(Invalid) as error:
+        services.pause_team(by=by(site.lead), now=NOW, team="nlp", comment="x" * 2001)
+
+    assert len(AuditEntry.objects.get().target) == 200
+    assert error.value.fields[0].pointer == "/comment"
+    assert Team.objects.get(name="nlp").paused_at is None
 
 
 def test_a_flavor_is_made_once_and_changed(site: Site) -> None:
