@@ -45,8 +45,8 @@ test-kubernetes: setup ## the tests against a real control plane (built once wit
 	@exec $(PY) -m pytest -q -m kubernetes tests/kubernetes tests/clusters $(ARGS)
 
 .PHONY: lint
-lint: setup ## every gate of style and architecture, cheap ones first
-	@exec $(PY) -m stack.gates
+lint: setup ## every gate of style and architecture, cheap ones first (ALL=1: do not stop at the first that fails)
+	@exec $(PY) -m stack.gates $(if $(ALL),--all)
 
 .PHONY: format
 format: setup ## let the formatters write

@@ -1,4 +1,7 @@
-"""Every gate of style and architecture, cheap ones first: `python -m stack.gates`; stops at the first that fails."""
+"""Every gate of style and architecture, cheap ones first: `python -m stack.gates`.
+
+Stops at the first that fails; with `--all` goes on and fails at the end.
+"""
 
 import os
 import subprocess
@@ -51,31 +54,39 @@ def environment() -> dict[str, str]:
     }
 
 
-def main() -> int:
-    """Run the gates and return the exit code of the first that fails."""
+def passes(gate: Gate) -> bool:
+    """Run a gate and say how it went."""
+    start = time.monotonic()
+    print(f"{gate.name:<22}", end="", flush=True)
+    try:
+        done = subprocess.run(
+            gate.command,
+            check=False,
+            cwd=ROOT,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=gate.seconds,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        print(f"took longer than {gate.seconds} s")
+        return False
+    print(f"{'FAILED' if done.returncode else 'ok'}  {time.monotonic() - start:.1f} s", flush=True)
+    if done.returncode:
+        print(f"{done.stdout}{done.stderr}\n$ {' '.join(gate.command)[:400]}", flush=True)
+    return done.returncode == 0
+
+
+def main(arguments: list[str]) -> int:
+    """Run the gates and return the exit code."""
+    failed = 0
     for gate in gates():
-        start = time.monotonic()
-        print(f"{gate.name:<22}", end="", flush=True)
-        try:
-            done = subprocess.run(
-                gate.command,
-                check=False,
-                cwd=ROOT,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                timeout=gate.seconds,
-                stdin=subprocess.DEVNULL,
-            )
-        except subprocess.TimeoutExpired:
-            print(f"took longer than {gate.seconds} s")
-            return 1
-        print(f"{'ok' if done.returncode == 0 else 'FAILED'}  {time.monotonic() - start:.1f} s", flush=True)
-        if done.returncode:
-            print(f"{done.stdout}{done.stderr}\n$ {' '.join(gate.command)[:400]}")
-            return done.returncode
-    return 0
+        failed += not passes(gate)
+        if failed and "--all" not in arguments:
+            break
+    return min(failed, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
