@@ -70,7 +70,9 @@ def _nodes() -> Iterator[Attention]:
     sick = Node.objects.filter(gone_at=None, flavor__isnull=False).exclude(ready=True, cordoned=False, tainted=False)
     found = list(sick.select_related("cluster", "flavor").order_by("-changed_at", "id")[:SHOWN])
     for node, row in zip(found, node_rows(found), strict=True):
-        yield Attention(kind="node", text=f"{row.name}: {row.why}", since=node.changed_at, node=row.name)
+        yield Attention(
+            kind="node", text=f"{row.name}: {row.why}", since=node.changed_at, node=row.name, cluster=row.cluster
+        )
 
 
 def _never(by: Actor) -> Iterator[Attention]:
