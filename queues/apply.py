@@ -212,6 +212,8 @@ def _say(verdicts: Iterable[Said], now: datetime) -> int:
     known = {(row.job_class_id, row.user_id): row for row in Verdict.objects.all()}
     changed: list[Verdict] = []
     for said in verdicts:
+        if said.job is not None:
+            continue  # of one job alone; such reasons come with recalls, which have no rows yet
         old = known.pop((said.job_class, said.user), None)
         new = Verdict(
             job_class_id=said.job_class,

@@ -5,7 +5,6 @@ from functools import lru_cache
 
 from django.conf import settings
 
-from clusters.kube import connect
 from clusters.port import Cluster
 
 DEFAULT = "default"
@@ -21,4 +20,6 @@ def kubeconfigs(text: str) -> dict[str, str]:
 @lru_cache(maxsize=1)
 def clusters() -> Mapping[str, Cluster]:
     """Return this process's connections, made once."""
+    from clusters.kube import connect  # noqa: PLC0415  its client takes a second to load, and few processes need it
+
     return {name: connect(name, kubeconfig=path) for name, path in kubeconfigs(settings.TIDEGATE_CLUSTERS).items()}
