@@ -63,7 +63,8 @@ def bump() -> None:
 def version() -> int:
     """Return the loop's wanted version."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT last_value FROM queues_wakeup")
+        # Of a new sequence the first value is the last one too: only is_called tells whether it was taken.
+        cursor.execute("SELECT last_value + is_called::int FROM queues_wakeup")
         return int(cursor.fetchone()[0])
 
 

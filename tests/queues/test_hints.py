@@ -2,7 +2,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from pytest_django import Settings
 
 from queues import hints
@@ -27,6 +27,16 @@ def test_a_wake_up_moves_the_version_when_the_transaction_commits() -> None:
         inside = version()
 
     assert inside == before
+    assert version() > before
+
+
+def test_the_very_first_wake_up_is_seen() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER SEQUENCE queues_wakeup RESTART")
+    before = version()
+
+    bump()
+
     assert version() > before
 
 
