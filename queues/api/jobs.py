@@ -67,7 +67,7 @@ class BatchView(RestView):
         request=shapes.BatchIn,
         responses=shapes.BatchOut,
     )
-    def post(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request) -> Response:
         """Submit up to 500 jobs; each gets its own result, and a bad one does not stop the others."""
         wish = self.query(shapes.SubmitQuery).get("if_exists")
         outcomes = services.submit_batch(
@@ -97,7 +97,7 @@ class CancelManyView(RestView):
     """/jobs:cancel."""
 
     @extend_schema(operation_id="cancelJobs", request=shapes.CancelManyIn, responses=shapes.ManyOut)
-    def post(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request) -> Response:
         """Cancel up to 1000 jobs, named or found by a filter of the list; dry_run only tells which."""
         asked = self.body(shapes.CancelManyIn)
         if ("ids" in asked) == ("filter" in asked):
@@ -117,12 +117,12 @@ class JobView(RestView):
     """/jobs/{id}."""
 
     @extend_schema(operation_id="getJob", responses=shapes.JobDetailOut)
-    def get(self, request: Request, uid: UUID) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, uid: UUID) -> Response:
         """Show a job, with its reason and its place in the queue."""
         return self.answer(shapes.JobDetailOut.show(queries.job(self.actor, uid, now=self.now)))
 
     @extend_schema(operation_id="changeJob", request=shapes.JobPatch, responses=shapes.JobDetailOut)
-    def patch(self, request: Request, uid: UUID) -> Response:  # noqa: ARG002  DRF's signature
+    def patch(self, request: Request, uid: UUID) -> Response:
         """Change the priority of a waiting job, or any job's labels."""
         services.change(uid=uid, by=self.actor, now=self.now, **self.body(shapes.JobPatch))
         return _shown(self, uid)
@@ -136,7 +136,7 @@ class VerbView(RestView):
 
     verb: Verb
 
-    def post(self, request: Request, uid: UUID) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request, uid: UUID) -> Response:
         """Do it, and show the job as it is then."""
         type(self).verb(uid=uid, by=self.actor, now=self.now)
         return _shown(self, uid)
@@ -167,7 +167,7 @@ class RerunView(RestView):
     """/jobs/{id}:rerun."""
 
     @extend_schema(operation_id="rerunJob", request=None, responses={201: shapes.SubmittedOut})
-    def post(self, request: Request, uid: UUID) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request, uid: UUID) -> Response:
         """Submit a job with the same spec."""
         return _submitted(self, services.rerun(uid=uid, by=self.actor, now=self.now))
 
@@ -176,7 +176,7 @@ class ExplainView(RestView):
     """/jobs/{id}/explain."""
 
     @extend_schema(operation_id="explainJob", responses=shapes.ExplanationOut)
-    def get(self, request: Request, uid: UUID) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, uid: UUID) -> Response:
         """Tell why a job waits, in numbers."""
         return self.answer(shapes.ExplanationOut(queries.explain(self.actor, uid, now=self.now)).data)
 
@@ -185,7 +185,7 @@ class EventsView(RestView):
     """/jobs/{id}/events."""
 
     @extend_schema(operation_id="listJobEvents", parameters=PAGING, responses=paged(shapes.EventOut))
-    def get(self, request: Request, uid: UUID) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, uid: UUID) -> Response:
         """List what happened to a job, oldest first."""
         self.query()
         found = found_events(self.actor, uid)
@@ -196,7 +196,7 @@ class AttemptsView(RestView):
     """/jobs/{id}/attempts."""
 
     @extend_schema(operation_id="listAttempts", responses=shapes.AttemptsOut)
-    def get(self, request: Request, uid: UUID) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, uid: UUID) -> Response:
         """List a job's attempts with their waves and tasks, newest first; of a wave at most 500 tasks."""
         return self.answer({"items": shapes.AttemptOut(queries.attempts(self.actor, uid), many=True).data})
 
@@ -205,7 +205,7 @@ class ManifestView(RestView):
     """/jobs/{id}/manifest."""
 
     @extend_schema(operation_id="getManifest", responses=shapes.ManifestOut)
-    def get(self, request: Request, uid: UUID) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, uid: UUID) -> Response:
         """Show the Kubernetes objects that a job has, or would get."""
         return self.answer({"items": list(queries.manifest(self.actor, uid))})
 

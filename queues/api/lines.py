@@ -17,7 +17,7 @@ class OrderView(RestView):
     """/queue."""
 
     @extend_schema(operation_id="getOrder", parameters=[shapes.OrderQuery], responses=shapes.OrderOut)
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """Show who starts next on a GPU type, across teams, the first 200."""
         wanted = self.query(shapes.OrderQuery)
         order = queries.queue_order(self.actor, wanted["flavor"], now=self.now, team=wanted["team"])
@@ -28,13 +28,13 @@ class QueuesView(RestView):
     """/queues."""
 
     @extend_schema(operation_id="listQueues", parameters=[shapes.QueueQuery], responses=shapes.QueuesOut)
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List the queues of the teams that you see."""
         found = queries.queues(self.actor, team=self.query(shapes.QueueQuery).get("team", ""))
         return self.answer({"items": shapes.QueueOut(found, many=True).data})
 
     @extend_schema(operation_id="createQueue", request=shapes.QueueIn, responses={201: shapes.QueueOut})
-    def post(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request) -> Response:
         """Make a queue in a team (leads)."""
         policy = self.body(shapes.QueueIn)
         team, name = policy.pop("team"), policy.pop("name")
@@ -47,7 +47,7 @@ class QueueView(RestView):
     """/queues/{team}/{name}."""
 
     @extend_schema(operation_id="getQueue", responses=shapes.QueueOut)
-    def get(self, request: Request, team: str, name: str) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, team: str, name: str) -> Response:
         """Show a queue and its policy."""
         row = queries.queue(self.actor, team, name)
         return self.answer(shapes.QueueOut(row).data, version=row.version)
@@ -55,7 +55,7 @@ class QueueView(RestView):
     @extend_schema(
         operation_id="changeQueue", parameters=[IF_MATCH], request=shapes.QueuePatch, responses=shapes.QueueOut
     )
-    def patch(self, request: Request, team: str, name: str) -> Response:  # noqa: ARG002  DRF's signature
+    def patch(self, request: Request, team: str, name: str) -> Response:
         """Change a queue's policy, or pause and resume it (leads)."""
         version, policy = self.wanted_version(), _policy(self.body(shapes.QueuePatch))
         services.change_queue(team=team, name=name, policy=policy, version=version, by=self.actor, now=self.now)
@@ -67,7 +67,7 @@ class PrioritiesView(RestView):
     """/priority-classes."""
 
     @extend_schema(operation_id="listPriorityClasses", responses=shapes.PrioritiesOut)
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List the priority classes, highest first."""
         return self.answer({"items": shapes.PriorityOut(queries.priority_classes(), many=True).data})
 
@@ -76,7 +76,7 @@ class PriorityView(RestView):
     """/priority-classes/{name}."""
 
     @extend_schema(operation_id="getPriorityClass", responses=shapes.PriorityOut)
-    def get(self, request: Request, name: str) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, name: str) -> Response:
         """Show a priority class."""
         return self._shown(name)
 
@@ -86,7 +86,7 @@ class PriorityView(RestView):
         request=shapes.PriorityIn,
         responses=shapes.PriorityOut,
     )
-    def put(self, request: Request, name: str) -> Response:  # noqa: ARG002  DRF's signature
+    def put(self, request: Request, name: str) -> Response:
         """Set a priority class (admins); If-Match "v0" makes a new one."""
         version = self.wanted_version()
         services.set_priority_class(

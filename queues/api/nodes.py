@@ -16,7 +16,7 @@ class NodesView(RestView):
     """/nodes."""
 
     @extend_schema(operation_id="listNodes", parameters=[shapes.NodeQuery, *PAGING], responses=paged(shapes.NodeOut))
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List the machines that are there, in the order in which they came."""
         wanted = self.query(shapes.NodeQuery)
         found = found_nodes(self.actor, flavor=wanted["flavor"], state=wanted["state"], text=wanted["q"])
@@ -27,7 +27,7 @@ class NodeView(RestView):
     """/nodes/{name}."""
 
     @extend_schema(operation_id="getNode", parameters=[shapes.ClusterQuery], responses=shapes.NodeDetailOut)
-    def get(self, request: Request, name: str) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, name: str) -> Response:
         """Show a machine with what is on it."""
         cluster = self.query(shapes.ClusterQuery)["cluster"]
         return self.answer(shapes.NodeDetailOut(queries.node(self.actor, name, cluster=cluster)).data)
@@ -37,7 +37,7 @@ class AllocationView(RestView):
     """/allocation."""
 
     @extend_schema(operation_id="getAllocation", parameters=[shapes.FlavorQuery], responses=shapes.AllocationOut)
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """Show every machine with its tasks; of jobs that you may not see only the units."""
         rows = queries.allocation(self.actor, flavor=self.query(shapes.FlavorQuery)["flavor"])
         return self.answer({"items": shapes.NodeWithTasksOut(rows, many=True).data})
@@ -49,7 +49,7 @@ class DecisionsView(RestView):
     @extend_schema(
         operation_id="listDecisions", parameters=[shapes.DecisionQuery, *PAGING], responses=paged(shapes.DecisionOut)
     )
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List the cycles of the loop, newest first (admins and auditors)."""
         found = found_decisions(self.actor, busy=self.query(shapes.DecisionQuery)["busy"])
         return self.page(found, rows=lambda page: shapes.DecisionOut(map(decision_row, page), many=True).data)
@@ -59,6 +59,6 @@ class DecisionView(RestView):
     """/decisions/{cycle}."""
 
     @extend_schema(operation_id="getDecision", responses=shapes.DecisionDetailOut)
-    def get(self, request: Request, cycle: int) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, cycle: int) -> Response:
         """Show one cycle and what it admitted (admins and auditors)."""
         return self.answer(shapes.DecisionDetailOut(queries.decision(self.actor, cycle)).data)

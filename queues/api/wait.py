@@ -33,7 +33,7 @@ class WaitView(RestView):
     @extend_schema(
         operation_id="waitForJob", parameters=[shapes.WaitQuery], responses={200: shapes.JobDetailOut, 204: None}
     )
-    def get(self, request: Request, uid: UUID) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, uid: UUID) -> Response:
         """Answer with the job when it runs or has ended, or with 204 when that took too long."""
         until = self.query(shapes.WaitQuery)["until"]
         detail = queries.job(self.actor, uid, now=self.now, position=False)

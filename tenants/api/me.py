@@ -45,13 +45,13 @@ class TokensView(RestView):
     shown_once = (SECRET,)
 
     @extend_schema(operation_id="listTokens", parameters=PAGING, responses=paged(shapes.TokenOut))
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List your live tokens, newest first."""
         self.query()
         return self.page(queries.tokens(by=self.actor), rows=lambda some: shapes.TokenOut(some, many=True).data)
 
     @extend_schema(operation_id="createToken", request=shapes.TokenIn, responses={201: shapes.NewTokenOut})
-    def post(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request) -> Response:
         """Make a token. Its secret is in this answer and nowhere else; a replayed answer has null there."""
         new = services.create_token(by=self.actor, now=self.now, **self.body(shapes.TokenIn))
         return self.made(_shown(new), at=f"tokens/{new.token.id}")
@@ -61,7 +61,7 @@ class TokenView(RestView):
     """/tokens/{id}."""
 
     @extend_schema(operation_id="revokeToken", responses={204: None})
-    def delete(self, request: Request, token_id: int) -> Response:  # noqa: ARG002  DRF's signature
+    def delete(self, request: Request, token_id: int) -> Response:
         """End a token at once and for ever."""
         services.revoke_token(by=self.actor, now=self.now, token_id=token_id)
         return Response(status=204)
@@ -73,7 +73,7 @@ class RotateView(RestView):
     shown_once = (SECRET,)
 
     @extend_schema(operation_id="rotateToken", request=None, responses=shapes.NewTokenOut)
-    def post(self, request: Request, token_id: int) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request, token_id: int) -> Response:
         """Give a token a new secret; the old one stops at once."""
         return self.answer(_shown(services.rotate_token(by=self.actor, now=self.now, token_id=token_id)))
 
@@ -82,7 +82,7 @@ class AuditView(RestView):
     """/audit."""
 
     @extend_schema(operation_id="listAudit", parameters=[shapes.AuditQuery, *PAGING], responses=paged(shapes.AuditOut))
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List changes, newest first: all for admins and auditors, those of their teams for leads."""
         entries = queries.audit(by=self.actor, **self.query(shapes.AuditQuery))
         return self.page(entries, rows=lambda some: shapes.AuditOut(some, many=True).data)

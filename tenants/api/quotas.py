@@ -25,7 +25,7 @@ class FlavorsView(RestView):
     """/flavors."""
 
     @extend_schema(operation_id="listFlavors", parameters=PAGING, responses=paged(shapes.FlavorOut))
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List all GPU types, in order of creation."""
         self.query()
         return self.page(
@@ -33,7 +33,7 @@ class FlavorsView(RestView):
         )
 
     @extend_schema(operation_id="createFlavor", request=shapes.FlavorIn, responses={201: shapes.FlavorOut})
-    def post(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request) -> Response:
         """Make a GPU type (admins)."""
         values = self.body(shapes.FlavorIn)
         name, comment = values.pop("name"), values.pop("comment", "")
@@ -51,12 +51,12 @@ class FlavorView(RestView):
     """/flavors/{flavor}."""
 
     @extend_schema(operation_id="getFlavor", responses=shapes.FlavorOut)
-    def get(self, request: Request, flavor: str) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, flavor: str) -> Response:
         """Show a GPU type."""
         return self.answer(_flavor(flavor, self))
 
     @extend_schema(operation_id="changeFlavor", request=shapes.FlavorPatch, responses=shapes.FlavorOut)
-    def patch(self, request: Request, flavor: str) -> Response:  # noqa: ARG002  DRF's signature
+    def patch(self, request: Request, flavor: str) -> Response:
         """Change a GPU type (admins)."""
         changes = self.body(shapes.FlavorPatch)
         comment = changes.pop("comment", "")
@@ -74,7 +74,7 @@ class QuotasView(RestView):
     """/quotas."""
 
     @extend_schema(operation_id="listQuotas", parameters=[shapes.QuotaQuery, *PAGING], responses=paged(shapes.QuotaOut))
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List the quotas that are set, of the teams that you see."""
         return self.page(queries.quotas(by=self.actor, **self.query(shapes.QuotaQuery)), rows=_quotas, order=("id",))
 
@@ -83,7 +83,7 @@ class QuotaView(RestView):
     """/quotas/{team}/{flavor}."""
 
     @extend_schema(operation_id="getQuota", responses=shapes.QuotaOut)
-    def get(self, request: Request, team: str, flavor: str) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, team: str, flavor: str) -> Response:
         """Show a quota; zeros and version 0 where nobody has set it."""
         row = queries.quota(self._team(team), queries.flavor(flavor))
         return self.answer(shapes.QuotaOut(row).data, version=row.version)
@@ -91,14 +91,14 @@ class QuotaView(RestView):
     @extend_schema(
         operation_id="setQuota", parameters=[IF_MATCH], request=shapes.QuotaIn, responses=shapes.QuotaChangedOut
     )
-    def put(self, request: Request, team: str, flavor: str) -> Response:  # noqa: ARG002  DRF's signature
+    def put(self, request: Request, team: str, flavor: str) -> Response:
         """Set a quota as a whole (admins)."""
         return self._set(team, flavor, shapes.QuotaIn)
 
     @extend_schema(
         operation_id="changeQuota", parameters=[IF_MATCH], request=shapes.QuotaPatch, responses=shapes.QuotaChangedOut
     )
-    def patch(self, request: Request, team: str, flavor: str) -> Response:  # noqa: ARG002  DRF's signature
+    def patch(self, request: Request, team: str, flavor: str) -> Response:
         """Change parts of a quota (admins)."""
         return self._set(team, flavor, shapes.QuotaPatch)
 
@@ -119,7 +119,7 @@ class QuotaHistoryView(RestView):
     """/quotas/{team}/{flavor}/history."""
 
     @extend_schema(operation_id="listQuotaHistory", parameters=PAGING, responses=paged(shapes.AuditOut))
-    def get(self, request: Request, team: str, flavor: str) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, team: str, flavor: str) -> Response:
         """List who changed a quota, when, from what to what."""
         self.query()
         found = queries.team(team, by=self.actor, permission=Permission.VIEW_QUOTA)
@@ -131,7 +131,7 @@ class InstallationView(RestView):
     """/installation."""
 
     @extend_schema(operation_id="getInstallation", responses=shapes.InstallationOut)
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """Show the policy that holds for everybody."""
         require(self.actor, Permission.VIEW_NODES)
         row = queries.installation()
@@ -143,7 +143,7 @@ class InstallationView(RestView):
         request=shapes.InstallationPatch,
         responses=shapes.InstallationOut,
     )
-    def patch(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def patch(self, request: Request) -> Response:
         """Change the policy (admins)."""
         version, changes = self.wanted_version(), self.body(shapes.InstallationPatch)
         comment = changes.pop("comment", "")

@@ -24,7 +24,7 @@ class TeamsView(RestView):
     """/teams."""
 
     @extend_schema(operation_id="listTeams", parameters=[shapes.TeamQuery, *PAGING], responses=paged(shapes.TeamOut))
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List the teams that you see, in order of creation."""
         wanted = self.query(shapes.TeamQuery)
         teams = visible_teams(self.actor)
@@ -33,7 +33,7 @@ class TeamsView(RestView):
         return self.page(teams, rows=self._rows, order=("id",))
 
     @extend_schema(operation_id="createTeam", request=shapes.TeamIn, responses={201: shapes.TeamOut})
-    def post(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request) -> Response:
         """Make a team or department (admins)."""
         team = services.create_team(by=self.actor, now=self.now, **self.body(shapes.TeamIn))
         return self.made(_shown(team, self), at=f"teams/{team.name}", version=team.version)
@@ -46,13 +46,13 @@ class TeamView(RestView):
     """/teams/{team}."""
 
     @extend_schema(operation_id="getTeam", responses=shapes.TeamOut)
-    def get(self, request: Request, team: str) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, team: str) -> Response:
         """Show a team."""
         found = queries.team(team, by=self.actor)
         return self.answer(_shown(found, self), version=found.version)
 
     @extend_schema(operation_id="changeTeam", parameters=[IF_MATCH], request=shapes.TeamPatch, responses=shapes.TeamOut)
-    def patch(self, request: Request, team: str) -> Response:  # noqa: ARG002  DRF's signature
+    def patch(self, request: Request, team: str) -> Response:
         """Change a team (leads: title and limit per user; admins: weight and place too)."""
         version, changes = self.wanted_version(), self.body(shapes.TeamPatch)
         comment = changes.pop("comment", "")
@@ -71,7 +71,7 @@ class PauseView(RestView):
     """/teams/{team}:pause."""
 
     @extend_schema(operation_id="pauseTeam", request=None, responses=shapes.TeamOut)
-    def post(self, request: Request, team: str) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request, team: str) -> Response:
         """Let nothing of a team and the teams below start; what runs goes on."""
         found = services.pause_team(by=self.actor, now=self.now, team=team)
         return self.answer(_shown(found, self), version=found.version)
@@ -81,7 +81,7 @@ class ResumeView(RestView):
     """/teams/{team}:resume."""
 
     @extend_schema(operation_id="resumeTeam", request=None, responses=shapes.TeamOut)
-    def post(self, request: Request, team: str) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request, team: str) -> Response:
         """Let a paused team start jobs again."""
         found = services.resume_team(by=self.actor, now=self.now, team=team)
         return self.answer(_shown(found, self), version=found.version)
@@ -91,7 +91,7 @@ class MembersView(RestView):
     """/teams/{team}/members."""
 
     @extend_schema(operation_id="listMembers", parameters=PAGING, responses=paged(shapes.MemberOut))
-    def get(self, request: Request, team: str) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, team: str) -> Response:
         """List a team's own members; those of departments above count here too and are listed there."""
         self.query()
         members = queries.members(queries.team(team, by=self.actor))
@@ -102,7 +102,7 @@ class MemberView(RestView):
     """/teams/{team}/members/{user}."""
 
     @extend_schema(operation_id="getMember", responses=shapes.MemberOut)
-    def get(self, request: Request, team: str, user: str) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request, team: str, user: str) -> Response:
         """Show a person's role in a team."""
         found = queries.members(queries.team(team, by=self.actor)).filter(user__username=user).first()
         if found is None:
@@ -110,7 +110,7 @@ class MemberView(RestView):
         return self.answer(shapes.MemberOut(found).data)
 
     @extend_schema(operation_id="setMember", request=shapes.MemberIn, responses=shapes.MemberChangedOut)
-    def put(self, request: Request, team: str, user: str) -> Response:  # noqa: ARG002  DRF's signature
+    def put(self, request: Request, team: str, user: str) -> Response:
         """Give a person a role in a team (leads)."""
         row, notices = services.set_member(
             by=self.actor, now=self.now, team=team, user=user, **self.body(shapes.MemberIn)
@@ -118,7 +118,7 @@ class MemberView(RestView):
         return self.answer(shapes.MemberOut(row).data, notices=notices)
 
     @extend_schema(operation_id="removeMember", responses=shapes.WarningsOut)
-    def delete(self, request: Request, team: str, user: str) -> Response:  # noqa: ARG002  DRF's signature
+    def delete(self, request: Request, team: str, user: str) -> Response:
         """Take a person out of a team (leads)."""
         notices = services.remove_member(by=self.actor, now=self.now, team=team, user=user)
         return self.answer({}, notices=notices)
@@ -128,14 +128,14 @@ class UsersView(RestView):
     """/users."""
 
     @extend_schema(operation_id="listUsers", parameters=PAGING, responses=paged(shapes.UserOut))
-    def get(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def get(self, request: Request) -> Response:
         """List all accounts (admins)."""
         self.query()
         require(self.actor, Permission.EDIT_USERS)
         return self.page(queries.users(), rows=lambda some: shapes.UserOut(some, many=True).data, order=("id",))
 
     @extend_schema(operation_id="createUser", request=shapes.UserIn, responses={201: shapes.UserOut})
-    def post(self, request: Request) -> Response:  # noqa: ARG002  DRF's signature
+    def post(self, request: Request) -> Response:
         """Make an account (admins)."""
         user = services.create_user(by=self.actor, now=self.now, **self.body(shapes.UserIn))
         return self.made(shapes.UserOut(user).data, at=f"users/{user.username}")
@@ -145,7 +145,7 @@ class UserView(RestView):
     """/users/{user}."""
 
     @extend_schema(operation_id="changeUser", request=shapes.UserPatch, responses=shapes.UserOut)
-    def patch(self, request: Request, user: str) -> Response:  # noqa: ARG002  DRF's signature
+    def patch(self, request: Request, user: str) -> Response:
         """Change an account (admins)."""
         changes = self.body(shapes.UserPatch)
         comment = changes.pop("comment", "")
