@@ -50,7 +50,8 @@ class Entry:
 class Plan:
     """A planned start: what a hold needs at ``at`` (None: as soon as its nodes are free), and what is left beside it.
 
-    ``spare`` is the room on its nodes at that time that it does not need, ``lines`` the quota then, its ask counted.
+    ``spare`` is the room on its nodes at that time that it does not need, ``lines`` the quota then, its ask counted and
+    those of the planned starts ``counted``.
     """
 
     job: int
@@ -67,7 +68,27 @@ class Plan:
     needs: dict[int, Room]
     spare: dict[int, Room]
     lines: dict[int, Line]
+    limit: Milliseconds | None
+    grace: Milliseconds
+    counted: frozenset[int]
     moved: str = ""
+
+    def in_use_at(self, at: Milliseconds) -> bool:
+        """Whether the job, started as planned, may still be running then."""
+        if self.at is None or self.at > at:
+            return False
+        limit = self.limit if self.limit is not None else self.case.shape.ask.time_limit
+        return limit is None or self.at + limit + self.grace > at
+
+    def broken(self) -> bool:
+        """Whether the plan will no longer find its room or its quota."""
+        if any(
+            left < 0 < part
+            for node, spare in self.spare.items()
+            for left, part in zip(spare, self.needs[node], strict=True)
+        ):
+            return True
+        return any(_short(line, self.case.place) for line in self.lines.values())
 
     def change(self, place: int, units: dict[int, int], sign: int) -> None:
         """Count units in or out of the quota at that time."""
@@ -234,7 +255,7 @@ class Board:
         if not self.plans and not self.kept:
             return fits(self.ground, option)
         binding = self.binding(asker, option)
-        return self.leaves_quota(asker.case, option, binding) and fits(self.view(asker, option), option)
+        return self.leaves_quota(asker, option, binding) and fits(self.view(asker, option), option)
 
     def binding(self, asker: Asker, option: Option) -> list[Plan]:
         """Return the planned starts that the job may not delay (SEMANTICS 7)."""
@@ -257,12 +278,13 @@ class Board:
         below = plan.node is not None and plan.node != inside and plan.node in self.tree.path[inside]
         return not below
 
-    def leaves_quota(self, case: Case, option: Option, binding: list[Plan]) -> bool:
+    def leaves_quota(self, asker: Asker, option: Option, binding: list[Plan]) -> bool:
         """Whether planned starts would still find their quota with the ask in use."""
+        case = asker.case
         for plan in binding:
             for flavor, units in option.needs:
                 line = plan.lines.get(flavor)
-                if line is None:
+                if line is None or asker.job in plan.counted:
                     continue
                 if _short(line, plan.case.place):
                     continue
@@ -342,23 +364,34 @@ class Board:
         """Count an admission everywhere."""
         case = asker.case
         self.log.append(Entry(case, option, placed, queue, user, asker.ends))
-        if asker.job is not None and any(plan.job == asker.job for plan in self.plans):
-            self.plans = [plan for plan in self.plans if plan.job != asker.job]
-            self.forget_views()
-        self._tell_plans(case, option, placed, asker.ends)
+        self.drop_plan(asker.job)
+        self._tell_plans(case, option, placed, asker.ends, asker.job)
         for node, room in rooms(option, placed).items():
             self.shift(node, negative(room))
         for flavor, units in option.needs:
             self._use(case.place, flavor, units, firm=case.shape.firm)
             self._count_user(case.place, queue, user, flavor, units)
 
+    def drop_plan(self, job: int | None) -> None:
+        """Forget the planned start of a job that starts or claims."""
+        if any(plan.job == job for plan in self.plans):
+            self.plans = [plan for plan in self.plans if plan.job != job]
+            self.forget_views()
+
     def _tell_plans(
-        self, case: Case, option: Option, placed: tuple[Placed, ...], ends: Milliseconds | None, sign: int = 1
+        self,
+        case: Case,
+        option: Option,
+        placed: tuple[Placed, ...],
+        ends: Milliseconds | None,
+        job: int | None,
+        sign: int = 1,
     ) -> None:
         """Let planned starts count what will still be in use at their time."""
         for plan in self.plans:
             if plan.at is not None and (ends is None or ends > plan.at):
-                plan.change(case.place, dict(option.needs), sign)
+                if job not in plan.counted:
+                    plan.change(case.place, dict(option.needs), sign)
                 for node, room in rooms(option, placed).items():
                     plan.free(node, negative(room) if sign > 0 else room)
 
@@ -398,7 +431,7 @@ class Board:
         for flavor, units in option.needs:
             self._use(case.place, flavor, units * sign, firm=case.shape.firm)
             self._count_user(case.place, job_class.queue, claim.user, flavor, units * sign)
-        self._tell_plans(case, option, claim.placed, None, sign)
+        self._tell_plans(case, option, claim.placed, None, claim.job, sign)
         touched = rooms(option, claim.placed)
         for node, room in touched.items():
             change = room if sign > 0 else negative(room)

@@ -76,7 +76,7 @@ class Claims:
         if not board.entitled(case, option) or any(row.node not in board.ground.where for row in claim.placed):
             return
         asker = Asker(case, claim.job, job_class.priority, None)
-        if board.physically_free(option, claim.placed):
+        if board.quota(case, option) and board.physically_free(option, claim.placed):
             self._admit(asker, option, claim, job_class)
             return
         for other in case.shape.options:
@@ -101,6 +101,7 @@ class Claims:
         self._record.claims += 1
         for claim in recall.taken_over:
             board.release(claim)
+        board.drop_plan(asker.job)
         self._last += 1
         due, rest = self._turn(recall.victims)
         job = asker.job if asker.job is not None else 0
@@ -117,7 +118,7 @@ class Claims:
             standing=standing,
             pending=rest,
         )
-        if not rest and board.physically_free(option, recall.placed):
+        if not rest and board.quota(asker.case, option) and board.physically_free(option, recall.placed):
             self._admit(asker, option, claim, job_class)
         else:
             board.reserve(claim)

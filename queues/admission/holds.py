@@ -32,6 +32,7 @@ class _Future:
     lines: dict[int, Line]
     own: dict[int, Line]
     user_units: int
+    counted: set[int]
 
 
 class Planner:
@@ -119,6 +120,7 @@ class Planner:
             lines={flavor: line.copy() for flavor, line in board.lines.items()},
             own={flavor: line.copy() for flavor, line in board.lines.items()},
             user_units=0,
+            counted=set(),
         )
         for attempt in board.running.values():
             place = board.tree.number[attempt.team]
@@ -150,6 +152,11 @@ class Planner:
                         future.own[flavor].take(entry.case.place, -units)
                         if entry.user == holder.job.user:
                             future.user_units += units
+        for plan in board.plans:
+            if plan.job != holder.job.id and plan.in_use_at(at):
+                future.counted.add(plan.job)
+                for flavor, units in plan.option.needs:
+                    future.lines[flavor].take(plan.case.place, units)
         for node in avoid:
             if node in future.ground.where:
                 future.ground.set(node, NOTHING)
@@ -213,7 +220,7 @@ class Planner:
                 return None
         for flavor, units in option.needs:
             future.lines[flavor].take(holder.asker.case.place, units)
-        return self._made(holder, option, found, at, standing, node, needs, spare, future.lines)
+        return self._made(holder, option, found, at, standing, node, needs, spare, future)
 
     def _made(
         self,
@@ -225,7 +232,7 @@ class Planner:
         node: int | None,
         needs: dict[int, Room],
         spare: dict[int, Room],
-        lines: dict[int, Line],
+        future: _Future | None,
     ) -> Plan:
         return Plan(
             job=holder.job.id,
@@ -241,7 +248,10 @@ class Planner:
             node=node,
             needs=needs,
             spare=spare,
-            lines=lines,
+            lines=future.lines if future is not None else {},
+            counted=frozenset(future.counted if future is not None else ()),
+            limit=holder.job.limit,
+            grace=holder.job.grace,
         )
 
     def _endless(self, holder: Holder, option: Option, placed: tuple[Placed, ...]) -> Plan | None:
@@ -257,7 +267,7 @@ class Planner:
             return None
         if self._tired(holder, option):
             return None
-        return self._made(holder, option, placed, None, standing, node, rooms(option, placed), {}, {})
+        return self._made(holder, option, placed, None, standing, node, rooms(option, placed), {}, None)
 
     def _leave_out_own(self, holder: Holder, placed: tuple[Placed, ...], future: _Future) -> None:
         """Take out of usage the team's own endless attempts on the named nodes: the hold waits for them."""
@@ -284,13 +294,28 @@ class Planner:
         for hold in board.world.holds:
             job_class = board.classes.get(hold.job_class)
             job = jobs.get(hold.job) or _as_waiting(hold)
-            if job_class is None:
+            if job_class is None or board.spoken_for.get(hold.job):
                 continue
             plan = self._renewed(hold, holder_of(board, job_class, job), frozenset(avoid))
             if plan is not None:
                 board.plans.append(plan)
                 avoid.update(plan.needs)
         board.forget_views()
+
+    def repair(self) -> bool:
+        """Plan again what others with a better right have taken away in this cycle; return whether there was any."""
+        board = self._board
+        broken = [plan for plan in board.plans if plan.broken()]
+        for plan in broken:
+            board.plans.remove(plan)
+        for plan in broken:
+            holder = holder_of(board, board.classes[plan.job_class], _as_waiting(as_hold(plan)))
+            avoid = frozenset(node for other in board.plans for node in other.needs)
+            new = self._renewed(as_hold(plan), holder, avoid)
+            if new is not None:
+                board.plans.append(new)
+        board.forget_views()
+        return bool(broken)
 
     def _renewed(self, hold: Hold, holder: Holder, avoid: frozenset[int]) -> Plan | None:
         case, now = holder.asker.case, self._board.world.now
@@ -428,6 +453,8 @@ def as_hold(plan: Plan) -> Hold:
         placed=plan.placed,
         at=plan.at,
         wait_from=plan.wait_from,
+        limit=plan.limit,
+        grace=plan.grace,
         standing=plan.standing,
         moved=plan.moved,
     )
@@ -440,6 +467,8 @@ def _as_waiting(hold: Hold) -> Waiting:
         user=hold.user,
         wait_from=hold.wait_from,
         submitted=hold.wait_from,
+        limit=hold.limit,
+        grace=hold.grace,
     )
 
 

@@ -36,7 +36,7 @@ class Passes:
         self._recall = board.world.policy.recall
         self._classes = [(job_class, board.case(job_class)) for job_class in classes]
         self._streams: dict[int, list[Stream]] = {}
-        self._unfinished: set[int] = set()
+        self._unfinished = {claim.job_class for claim in board.world.claims}
         self._failed: set[tuple[Case, int, int]] = set()
         self._chosen: dict[tuple[int, int], tuple[int, Option | None]] = {}
         self.record = Record()
@@ -56,8 +56,12 @@ class Passes:
             self._start_elsewhere(row)
         self._borrowers()
         if self._recall:
+            if self._planner.repair():
+                self._chosen.clear()
+                self._borrowers()
             self._note_left()
             self._hold()
+            self._start_planned()
             Surplus(self._board, self.record).grow()
 
     def waits(self, job_class: JobClass) -> bool:
@@ -107,7 +111,10 @@ class Passes:
             return None
         asker = stream.asker()
         for option in inside:
-            if board.admissible(asker, option) or self._from_surplus(stream, option) is not None:
+            if board.admissible(asker, option):
+                return option
+        for option in inside:
+            if self._from_surplus(stream, option) is not None:
                 return option
         if self._recall or self._find_borrowed(stream) is not None:
             return inside[0]
@@ -365,6 +372,22 @@ class Passes:
                     stream.skip()
         if holders:
             self._planner.make(holders)
+
+    def _start_planned(self) -> None:
+        """Start what was planned for this very moment because a hold has ended in this cycle."""
+        board, now = self._board, self._board.world.now
+        for plan in list(board.plans):
+            if plan.at is None or plan.at > now:
+                continue
+            limit = plan.limit if plan.limit is not None else plan.case.shape.ask.time_limit
+            asker = Asker(plan.case, plan.job, plan.priority, None if limit is None else now + limit + plan.grace)
+            queue = board.queues[board.classes[plan.job_class].queue]
+            room = board.user_room(plan.case.place, queue, plan.user)
+            if board.admissible(asker, plan.option) and (room is None or room >= plan.option.units):
+                borrowed = not board.inside(plan.case, plan.option)
+                placed = board.place(asker, plan.option)
+                board.admit(asker, plan.option, placed, queue.id, plan.user)
+                self.record.starts.append(Start(plan.job, plan.job_class, plan.option, placed, borrowed))
 
     def _waited(self, job_class: JobClass, job: Waiting) -> bool:
         return self._board.world.now - job.wait_from >= self._board.queues[job_class.queue].hold_after

@@ -203,7 +203,11 @@ class Claimant:
         return needed
 
     def _recall(self, soft: list[tuple[Attempt, Placed]], chosen: list[Candidate], *, exact: bool) -> Recall:
-        placed = self._witness(chosen)
+        board = self._board
+        placed = witness(
+            board.view(self._asker, self._option), self._option, board.mix(self._option.patterns[0].flavor)
+        )
+        placed = placed or self._witness(chosen)
         if placed is None:
             raise AssertionError("a claim that succeeds has a witness")
         by_attempt: dict[int, list[Placed]] = {}
@@ -309,7 +313,7 @@ class Claimant:
     def _has_quota(self, chosen: list[Candidate]) -> bool:
         """Whether quota is there once the victims have gone."""
         place, firm = self._case.place, self._case.shape.firm
-        if not self._board.leaves_quota(self._case, self._option, self._binding):
+        if not self._board.leaves_quota(self._asker, self._option, self._binding):
             return False
         for flavor, units in self._option.needs:
             line = self._lines[flavor]

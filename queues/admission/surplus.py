@@ -34,7 +34,9 @@ class Surplus:
         able: dict[int, tuple[Key, Attempt, Placed, Option]] = {}
         for attempt in sorted(self._board.running.values(), key=lambda row: (row.number, row.id)):
             place = self._board.tree.number[attempt.team]
-            if place in able or attempt.shape is not JobShape.ELASTIC or attempt.grows_from > self._board.world.now:
+            if place in able or attempt.shape is not JobShape.ELASTIC or not attempt.placed:
+                continue
+            if attempt.grows_from > self._board.world.now:
                 continue
             found = self._room(attempt)
             if found is not None:
@@ -79,8 +81,7 @@ class Surplus:
         if room is not None and room < option.units:
             return None
         asker = Asker(case, attempt.job, -(1 << 30), attempt.ends_by)
-        binding = list(board.plans)
-        if not board.leaves_quota(case, option, binding):
+        if not board.leaves_quota(asker, option, board.plans):
             return None
         domain = self._domain(attempt, group)
         ground = board.view(asker, option, everything=True)

@@ -304,6 +304,8 @@ class Hold:
     placed: tuple[Placed, ...]
     at: Milliseconds | None
     wait_from: Milliseconds = 0
+    limit: Milliseconds | None = None
+    grace: Milliseconds = 0
     standing: Standing = Standing.GUARANTEED
     moved: str = ""
 

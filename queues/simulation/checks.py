@@ -27,7 +27,7 @@ class Watch:
         self._evicted_for: dict[int, set[tuple[int, int]]] = {}
 
     def after_cycle(self, *, undisturbed: bool) -> None:
-        """Check everything; ``undisturbed``: nothing but a decision has changed the world since the last cycle."""
+        """Check everything; ``undisturbed``: for two cycles nothing but decisions has changed the world."""
         engine = self._engine
         outcome = engine.outcome
         world = engine.world()
@@ -39,7 +39,7 @@ class Watch:
         self._evictions(outcome)
         if undisturbed and outcome.admissions:
             names = [engine.by_id[row.job].name for row in outcome.admissions]
-            raise Breach(engine.now, "I9", f"{names} could have started in the cycle before")
+            raise Breach(engine.now, "I9", f"{names} could have started a cycle earlier")
 
     def _nodes(self, world: World, outcome: Outcome) -> None:
         used = dict.fromkeys((node.id for node in world.nodes), 0)
@@ -56,6 +56,9 @@ class Watch:
 
     def _quota(self, world: World, outcome: Outcome) -> None:
         tree, lines = in_use(world)
+        for attempt in world.attempts:
+            for flavor, units in demand(attempt).items() if attempt.claimed else ():
+                lines[flavor].take(tree.number[attempt.team], -units)
         teams = {self._engine.by_id[row.job].spec.team for row in outcome.admissions}
         for flavor, line in lines.items():
             for team in sorted(teams):

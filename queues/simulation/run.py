@@ -51,7 +51,7 @@ class Simulation:
         )
         self._always = [row for row in scenario.expects if row.always is not None]
         self._last_cycle = -1
-        self._cycles = 0
+        self._undisturbed = 0
 
     def run(self) -> Result:
         """Go to ``until``, then on until all is quiet."""
@@ -110,12 +110,12 @@ class Simulation:
 
     def _cycle(self) -> None:
         engine = self._engine
-        undisturbed, engine.quiet = engine.quiet, True
+        self._undisturbed = self._undisturbed + 1 if engine.quiet else 0
+        engine.quiet = True
         self._last_cycle = engine.now
-        self._cycles += 1
         engine.dirty = False
         engine.dirty = engine.cycle() or engine.dirty
-        self._watch.after_cycle(undisturbed=undisturbed and self._cycles > 1)
+        self._watch.after_cycle(undisturbed=self._undisturbed > 1)
         for row in self._always:
             if row.always is not None:
                 self._bound(row, row.always)
