@@ -67,21 +67,24 @@ class TaskNow:
         return self.state in TASK_HOLDING
 
 
-def with_pod(task: TaskNow, pod: PodSeen, *, node: int | None, now: datetime) -> TaskNow:
-    """Return a task that holds as its pod shows it; ``node`` is where the pod is bound."""
+def with_pod(task: TaskNow, pod: PodSeen, *, node: int | None, admitted: datetime, now: datetime) -> TaskNow:
+    """Return a task that holds as its pod shows it; ``node`` is where the pod is bound.
+
+    Kubernetes' times are whole seconds: none is taken to be before the admission, nor an end before its start.
+    """
+    started = task.started_at or (pod.started_at and max(pod.started_at, admitted))
     seen = replace(
         task,
         pod=pod.name,
         pod_uid=pod.uid,
         bound=task.bound or node is not None,
         node_id=task.node_id if node is None else node,
-        started_at=task.started_at or pod.started_at,
+        started_at=started,
     )
     match pod.phase:
         case PodPhase.SUCCEEDED:
-            return replace(
-                seen, state=TaskState.SUCCEEDED, ended_at=pod.ended_at or now, exit_code=0, reason="", message=""
-            )
+            ended = _ended_at(seen, pod, now)
+            return replace(seen, state=TaskState.SUCCEEDED, ended_at=ended, exit_code=0, reason="", message="")
         case PodPhase.FAILED:
             return _failed(seen, pod, now)
         case PodPhase.RUNNING if task.state is TaskState.PENDING:
@@ -115,7 +118,7 @@ def _gone(task: TaskNow, now: datetime) -> TaskNow:
 
 
 def _failed(task: TaskNow, pod: PodSeen, now: datetime) -> TaskNow:
-    ended = pod.ended_at or now
+    ended = _ended_at(task, pod, now)
     if task.state is TaskState.LEAVING:
         return replace(_gone(task, ended), exit_code=pod.exit_code)
     message = pod.message
@@ -131,6 +134,11 @@ def _failed(task: TaskNow, pod: PodSeen, now: datetime) -> TaskNow:
         reason=pod.end_reason[:60] or Trouble.TASK_FAILED,
         message=message,
     )
+
+
+def _ended_at(task: TaskNow, pod: PodSeen, now: datetime) -> datetime:
+    ended = pod.ended_at or now
+    return ended if task.started_at is None else max(ended, task.started_at)
 
 
 def _trouble(pod: PodSeen) -> str:

@@ -116,12 +116,12 @@ def _see(
     pod = pods.get((task.group, task.pod_index))
     node = places.ids.get(pod.node) if pod and pod.node else None
     if pod is not None and pod.phase in ENDED_PHASES:
-        return with_pod(before, pod, node=node, now=now)
+        return with_pod(before, pod, node=node, admitted=wave.admitted_at, now=now)
     lost = _lost_node(task, pod, node, places)
     if lost is not None:
         return without_node(before, now=now, name=lost)
     if pod is not None:
-        return with_pod(before, pod, node=node, now=now)
+        return with_pod(before, pod, node=node, admitted=wave.admitted_at, now=now)
     if task.pod_uid or (task.group not in groups and _is_shown(wave, view)):
         return without_pod(before, now=now)
     return before

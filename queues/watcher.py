@@ -163,10 +163,11 @@ class Follower:
                 self.cluster.pin(findings.pins)
             except ClusterError as error:
                 log.warning("pinning on cluster %s: %s; the next list tries again", self.name, error)
-        if findings.freed or findings.nodes or findings.jobs:
+        if findings.freed or findings.nodes:
             hints.wake()
-        if findings.jobs:
+        if findings.freed:
             hints.tell_clusters()
+        if findings.jobs:
             hints.tell_pages("jobs", "queue", *topics_of(findings.jobs))
         if findings.nodes:
             hints.tell_pages("nodes", "teams")
