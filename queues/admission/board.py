@@ -70,6 +70,7 @@ class Plan:
     lines: dict[int, Line]
     limit: Milliseconds | None
     grace: Milliseconds
+    evictions: int
     counted: frozenset[int]
     moved: str = ""
 

@@ -252,6 +252,7 @@ class Planner:
             counted=frozenset(future.counted if future is not None else ()),
             limit=holder.job.limit,
             grace=holder.job.grace,
+            evictions=holder.job.evictions,
         )
 
     def _endless(self, holder: Holder, option: Option, placed: tuple[Placed, ...]) -> Plan | None:
@@ -262,6 +263,8 @@ class Planner:
         standing, node = self._standing(holder, option, future)
         case = holder.asker.case
         if standing is Standing.BORROWER and not case.shape.ask.borrow:
+            return None
+        if standing is Standing.BORROWER and backs_off(board, holder.job_class, holder.job):
             return None
         if not board.entitled(case, option) and standing is Standing.BORROWER:
             return None
@@ -455,6 +458,7 @@ def as_hold(plan: Plan) -> Hold:
         wait_from=plan.wait_from,
         limit=plan.limit,
         grace=plan.grace,
+        evictions=plan.evictions,
         standing=plan.standing,
         moved=plan.moved,
     )
@@ -469,6 +473,7 @@ def _as_waiting(hold: Hold) -> Waiting:
         submitted=hold.wait_from,
         limit=hold.limit,
         grace=hold.grace,
+        evictions=hold.evictions,
     )
 
 

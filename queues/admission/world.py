@@ -306,6 +306,7 @@ class Hold:
     wait_from: Milliseconds = 0
     limit: Milliseconds | None = None
     grace: Milliseconds = 0
+    evictions: int = 0
     standing: Standing = Standing.GUARANTEED
     moved: str = ""
 

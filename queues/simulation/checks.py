@@ -59,18 +59,19 @@ class Watch:
         for attempt in world.attempts:
             for flavor, units in demand(attempt).items() if attempt.claimed else ():
                 lines[flavor].take(tree.number[attempt.team], -units)
-        teams = {self._engine.by_id[row.job].spec.team for row in outcome.admissions}
+        without = {flavor: line.copy() for flavor, line in lines.items()}
+        for admission in outcome.admissions:
+            job = self._engine.by_id[admission.job]
+            for row in admission.placed:
+                units = row.tasks * job.spec.groups[row.group].units
+                without[admission.flavors[row.group]].take(tree.number[job.spec.team], -units)
         for flavor, line in lines.items():
-            for team in sorted(teams):
-                for node in tree.path[tree.number[team]]:
-                    limit = line.borrow[node]
-                    changed = any(
-                        self._engine.by_id[row.job].spec.team == team and flavor in row.flavors
-                        for row in outcome.admissions
-                    )
-                    if changed and limit is not None and line.usage[node] > line.subtree[node] + limit:
-                        numbers = f"{line.flavor.name}: {line.usage[node]} used, limit {line.subtree[node] + limit}"
-                        raise Breach(self._engine.now, "I2", numbers)
+            for node in range(1, len(tree.parent)):
+                limit = line.borrow[node]
+                grown = line.usage[node] > without[flavor].usage[node]
+                if grown and limit is not None and line.usage[node] > line.subtree[node] + limit:
+                    numbers = f"{line.flavor.name}: {line.usage[node]} used, limit {line.subtree[node] + limit}"
+                    raise Breach(self._engine.now, "I2", numbers)
 
     def _gangs(self) -> None:
         for run in self._engine.runs.values():
