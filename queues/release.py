@@ -146,6 +146,9 @@ def _outcome(verb: Callable[[], None]) -> Exception | None:
 
 def _write_launched(waves: Sequence[Wave], lease: datetime, now: datetime) -> None:
     with transaction.atomic():
+        # Jobs before waves, as reconcile locks them: else the events' foreign keys do it at commit, the other way round.
+        jobs = Job.objects.filter(id__in={wave.job_id for wave in waves}).order_by("id").select_for_update(no_key=True)
+        list(jobs.values_list("id", flat=True))
         standing = Wave.objects.filter(id__in=[wave.id for wave in waves], wish=Wish.LAUNCH, wish_due_at=lease)
         ids = set(standing.order_by("id").select_for_update().values_list("id", flat=True))
         Wave.objects.filter(id__in=ids).update(wish_due_at=None, launched_at=now, wish_error="")
