@@ -146,7 +146,7 @@ def _outcome(verb: Callable[[], None]) -> Exception | None:
 
 def _write_launched(waves: Sequence[Wave], lease: datetime, now: datetime) -> None:
     with transaction.atomic():
-        # Jobs before waves, as reconcile locks them: else the events' foreign keys do it at commit, the other way round.
+        # Jobs before waves, as reconcile locks them; else the events' foreign keys lock them last, at commit.
         jobs = Job.objects.filter(id__in={wave.job_id for wave in waves}).order_by("id").select_for_update(no_key=True)
         list(jobs.values_list("id", flat=True))
         standing = Wave.objects.filter(id__in=[wave.id for wave in waves], wish=Wish.LAUNCH, wish_due_at=lease)
