@@ -7,6 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from clusters.emulator import Emulator
+from clusters.kube import connect
 from tests.loop.stage import Stage, machines
 from tests.queues.lab import Lab
 
@@ -16,7 +17,8 @@ def stage(transactional_db: None, settings: Settings, tmp_path: Path) -> Iterato
     settings.TIDEGATE_TEST_ANNOTATIONS = True
     settings.TIDEGATE_KEEP_SECONDS = 0
     with Emulator(nodes=machines()) as emulator:
-        stage = Stage(Lab(), emulator, tmp_path / "kubeconfig")
+        cluster = connect("default", kubeconfig=emulator.kubeconfig(tmp_path / "kubeconfig"))
+        stage = Stage(Lab(), cluster)
         stage.look()
         yield stage
-        stage.cluster.close()
+        cluster.close()

@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from django.utils import timezone
 
-from clusters.emulator import Emulator, NodeGroup
-from clusters.kube import connect
+from clusters.emulator import NodeGroup
+from clusters.kube import KubeCluster
 from clusters.port import PodSeen, WaveSeen
 from queues import cycle, reconcile, release
-from queues.models import Job, Task
+from queues.models import Job, Task, Wave
 from queues.states import ENDED, JobState
 from queues.view import View
 from tests.queues.lab import Lab
@@ -28,13 +27,12 @@ def machines() -> tuple[NodeGroup, ...]:
 
 
 class Stage:
-    """Turns the loop by hand against an emulator."""
+    """Turns the loop by hand against a cluster whose nodes carry the label ``gpu`` and perhaps others."""
 
-    def __init__(self, lab: Lab, emulator: Emulator, kubeconfig: Path) -> None:
-        self.lab, self.emulator = lab, emulator
-        self.cluster = connect("default", kubeconfig=emulator.kubeconfig(kubeconfig))
+    def __init__(self, lab: Lab, cluster: KubeCluster, **labels: str) -> None:
+        self.lab, self.cluster = lab, cluster
         for flavor in (lab.h100, lab.l40s):
-            flavor.node_labels = {"gpu": flavor.name}
+            flavor.node_labels = {"gpu": flavor.name, **labels}
             flavor.save()
         self.fences = release.Fences()
 
@@ -76,12 +74,14 @@ class Stage:
         return state(job)
 
     def objects(self) -> tuple[WaveSeen, ...]:
-        """Return our Kubernetes Jobs that are there."""
-        return self.cluster.inventory().waves
+        """Return the Kubernetes Jobs of our waves that are there."""
+        ours = {str(uid) for uid in Wave.objects.values_list("uid", flat=True)}
+        return tuple(seen for seen in self.cluster.inventory().waves if seen.wave in ours)
 
     def pods(self) -> tuple[PodSeen, ...]:
-        """Return our pods that are there."""
-        return tuple(pod for pod in self.cluster.inventory().pods if pod.wave)
+        """Return the pods of our waves that are there."""
+        ours = {str(uid) for uid in Wave.objects.values_list("uid", flat=True)}
+        return tuple(pod for pod in self.cluster.inventory().pods if pod.wave in ours)
 
 
 def state(job: Job) -> JobState:
