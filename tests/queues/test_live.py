@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
-from uuid import uuid4
 
 import pytest
 
@@ -106,7 +105,7 @@ def test_open_streams_are_counted_by_person() -> None:
         ("team:nlp", True, False),
         ("team:nobody", False, False),
         ("job:{job}", True, False),
-        (f"job:{uuid4()}", False, False),
+        ("job:0193e9d0-0000-7000-8000-00000000dead", False, False),
         ("job:x", False, False),
         ("secrets", False, False),
         ("", False, False),
@@ -117,3 +116,17 @@ def test_a_topic_is_told_to_those_who_may_know(lab: Lab, topic: str, member: boo
 
     assert live.may_hear(lab.ann.user, topic) is member
     assert live.may_hear(lab.carl.user, topic) is stranger
+
+
+def test_a_hub_repeats_what_moved_since_a_page_was_made_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> list[list[str]]:
+        hub = live.Hub()
+        hub.reader = asyncio.create_task(asyncio.sleep(60))  # as if it were subscribed
+        hub.knows_from = 100.0
+        for now, topic in ((110.0, "jobs"), (120.0, "nodes")):
+            monkeypatch.setattr(live, "time", lambda now=now: now)
+            hub._pass_on(topic, hub.listeners)  # noqa: SLF001  as its reader does
+        topics = frozenset({"jobs", "nodes", "queue"})
+        return [(await hub.join(topics, since)).pending for since in (99.0, 115.0, 121.0)]
+
+    assert asyncio.run(run()) == [["jobs", "nodes", "queue"], ["nodes"], []]
