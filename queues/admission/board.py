@@ -135,25 +135,40 @@ class Board:
         self._reduced: dict[int, Room] = {}
         self._views: dict[tuple[bool, frozenset[int]], Ground] = {}
         self._mixes: dict[int, Mix] = {}
-        for attempt in world.attempts:
-            if leaving or not attempt.leaving:
-                self._count(attempt)
+        self._cases: dict[int, Case] = {}
+        self._count([attempt for attempt in world.attempts if leaving or not attempt.leaving])
         for claim in sorted(world.claims, key=lambda row: row.id):
             if claim.job_class in self.classes:
                 self.reserve(claim)
 
-    def _count(self, attempt: Attempt) -> None:
-        if attempt.leaving:
-            for node, room in rooms_of(attempt, attempt.placed).items():
-                self.coming[node] = plus(self.coming.get(node, NOTHING), room)
-                if attempt.claimed:
-                    self._freed[node] = plus(self._freed.get(node, NOTHING), room)
-        else:
-            self.running[attempt.id] = attempt
-        if not attempt.claimed:
-            self._use_attempt(attempt, attempt.placed, 1)
-            if attempt.surplus:
-                self._use_attempt(attempt, attempt.surplus, 1, soft=True)
+    def _count(self, attempts: list[Attempt]) -> None:
+        """Count what the attempts hold; teams are summed first, since there are many more attempts than teams."""
+        sums: dict[tuple[int, int, bool, bool], int] = {}
+        number = self.tree.number
+        for attempt in attempts:
+            if attempt.leaving:
+                self._count_leaving(attempt)
+            else:
+                self.running[attempt.id] = attempt
+            if attempt.claimed:
+                continue
+            place = number[attempt.team]
+            firm = not (attempt.borrow and attempt.preemptible)
+            for soft, placed in ((False, attempt.placed), (True, attempt.surplus)):
+                for row in placed:
+                    flavor = attempt.flavors[row.group]
+                    units = row.tasks * attempt.groups[row.group].units
+                    key = (place, flavor, firm, soft)
+                    sums[key] = sums.get(key, 0) + units
+                    self._count_user(place, attempt.queue, attempt.user, flavor, units, soft=soft)
+        for place, flavor, firm, soft in sorted(sums):
+            self._use(place, flavor, sums[place, flavor, firm, soft], firm=firm, soft=soft)
+
+    def _count_leaving(self, attempt: Attempt) -> None:
+        for node, room in rooms_of(attempt, attempt.placed).items():
+            self.coming[node] = plus(self.coming.get(node, NOTHING), room)
+            if attempt.claimed:
+                self._freed[node] = plus(self._freed.get(node, NOTHING), room)
 
     def _use_attempt(self, attempt: Attempt, placed: tuple[Placed, ...], sign: int, *, soft: bool = False) -> None:
         place = self.tree.number[attempt.team]
@@ -187,8 +202,12 @@ class Board:
 
     def case(self, job_class: JobClass) -> Case:
         """Return the case that a class belongs to."""
-        queue = self.queues[job_class.queue]
-        return Case(self.tree.number[queue.team], self.shapes.of(job_class.ask))
+        known = self._cases.get(job_class.id)
+        if known is None:
+            queue = self.queues[job_class.queue]
+            known = Case(self.tree.number[queue.team], self.shapes.of(job_class.ask))
+            self._cases[job_class.id] = known
+        return known
 
     def team(self, place: int) -> Team:
         """Return the team with this number in the tree."""

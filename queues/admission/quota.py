@@ -59,6 +59,7 @@ class Line:
             self.subtree[tree.parent[place]] += self.subtree[place] - self.local[place]
         self.start([0] * size, [0] * size)
         self._most: dict[int, int] = {}
+        self._limits: dict[int, bool] = {}
 
     def take(self, place: int, units: int) -> None:
         """Add units (negative: give them back) to the usage of a team and of what lies above it."""
@@ -136,12 +137,20 @@ class Line:
 
     def limited_by(self, place: int, units: int, *, alone: bool = False) -> int | None:
         """Return the lowest node whose guarantee plus borrow limit the ask would pass (``alone``: nothing in use)."""
+        if not self._bounded(place):
+            return None
         rows = self._alone(place, units) if alone else self.after(place, units)
         for node, after in rows:
             limit = self.borrow[node]
             if node != ROOT and limit is not None and after > self.subtree[node] + limit:
                 return node
         return None
+
+    def _bounded(self, place: int) -> bool:
+        known = self._limits.get(place)
+        if known is None:
+            known = self._limits[place] = any(self.borrow[node] is not None for node in self.tree.path[place])
+        return known
 
     def _alone(self, place: int, units: int) -> list[tuple[int, int]]:
         rows = []

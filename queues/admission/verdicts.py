@@ -32,6 +32,8 @@ class Judge:
         }
         self._never_on_nodes: dict[int, Reason | None] = {}
         self._of_case: dict[Case, Reason] = {}
+        self._of_team: dict[tuple[int, int], tuple[int, int]] = {}
+        self._plain: dict[tuple[Code, int, int, int, int], Reason] = {}
         self._free: dict[int, tuple[int, int]] = {}
         self._users: dict[int, list[int]] = {}
         for place, user in sorted(board.used_in_team):
@@ -128,6 +130,8 @@ class Judge:
         for flavor, units in option.needs:
             line = self._board.lines[flavor]
             limit = line.most(case.place)
+            if units <= limit and not case.shape.firm:
+                continue
             stop = line.limited_by(case.place, units, alone=True)
             if stop is not None:
                 limit = line.subtree[stop] + (line.borrow[stop] or 0)
@@ -218,14 +222,14 @@ class Judge:
         lines = self._board.lines
         for flavor, units in option.needs:
             if self._room(flavor)[0] < units:
-                return reason(Code.NO_FREE_CAPACITY, self._numbers(case, flavor, units))
+                return self._plainly(Code.NO_FREE_CAPACITY, case, flavor, units)
         for flavor, units in option.needs:
             if lines[flavor].available(case.place) < units:
-                return reason(Code.LEND_LIMIT, self._numbers(case, flavor, units))
+                return self._plainly(Code.LEND_LIMIT, case, flavor, units)
         if not fits(self._board.ground, option):
             flavor, units = option.needs[0]
             code = Code.NO_DOMAIN_FITS if self._bound_to_domain(option) else Code.FRAGMENTED
-            return reason(code, self._numbers(case, flavor, units))
+            return self._plainly(code, case, flavor, units)
         return self._delays(case, option)
 
     def _bound_to_domain(self, option: Option) -> bool:
@@ -263,14 +267,31 @@ class Judge:
 
     def _numbers(self, case: Case, flavor: int, units: int) -> Numbers:
         """Return what every reason tells: the ask, what is free, and what the team has left and may borrow."""
-        line = self._board.lines[flavor]
         free, largest = self._room(flavor)
-        left = max(0, line.promised_room(case.place))
+        left, more = self._team_numbers(case, flavor)
         return {
-            "flavor": line.flavor.name,
+            "flavor": self._board.flavors[flavor].name,
             "needs": units,
             "free": free,
             "largest_block": largest,
             "team_left": left,
-            "may_borrow": max(0, line.available(case.place) - left),
+            "may_borrow": more,
         }
+
+    def _team_numbers(self, case: Case, flavor: int) -> tuple[int, int]:
+        """Return what the team has left of what it is promised, and what it may borrow beside that."""
+        key = (case.place, flavor)
+        known = self._of_team.get(key)
+        if known is None:
+            line = self._board.lines[flavor]
+            left = max(0, line.promised_room(case.place))
+            known = self._of_team[key] = (left, max(0, line.available(case.place) - left))
+        return known
+
+    def _plainly(self, code: Code, case: Case, flavor: int, units: int) -> Reason:
+        """Return a reason that tells the common numbers only; teams with equal numbers share it."""
+        key = (code, flavor, units, *self._team_numbers(case, flavor))
+        known = self._plain.get(key)
+        if known is None:
+            known = self._plain[key] = reason(code, self._numbers(case, flavor, units))
+        return known
