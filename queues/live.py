@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from http import HTTPStatus
 from importlib import import_module
+from time import time
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -37,6 +38,7 @@ HEARTBEAT_SECONDS = 15.0
 CHECK_SECONDS = 60.0
 STREAMS_PER_USER = 12
 TOPICS_PER_STREAM = 8
+MOST_TOPICS = 10_000
 OPEN_TO_ALL = frozenset({"jobs", "queue", "nodes", "teams", "decisions"})
 
 P = ParamSpec("P")
@@ -78,48 +80,52 @@ class Listener:
 
 
 class Hub:
-    """One subscription to the hints of all, shared by the streams of one event loop."""
+    """One subscription to the hints of all, shared by the streams of one event loop.
+
+    It remembers when each topic last moved, so that a page hears of what moved between its making and its stream.
+    """
 
     def __init__(self) -> None:
-        """Subscribe only when somebody listens."""
+        """Subscribe when somebody first listens, and stay subscribed."""
         self.listeners: set[Listener] = set()
+        self.moved: dict[str, float] = {}
+        self.knows_from = 0.0
         self.lock = asyncio.Lock()
         self.reader: asyncio.Task[None] | None = None
 
-    async def join(self, topics: frozenset[str]) -> Listener:
-        """Return a listener whose subscription stands. Raises RedisError or OSError where there is no broker."""
+    async def join(self, topics: frozenset[str], since: float) -> Listener:
+        """Return a listener that has heard all since then. Raises RedisError or OSError where there is no broker."""
         async with self.lock:
             if self.reader is None or self.reader.done():
-                client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=SECONDS)
-                channel = client.pubsub(ignore_subscribe_messages=True)
-                try:
-                    await channel.subscribe(CHANNEL)
-                except (RedisError, OSError):
-                    await client.aclose()
-                    raise
-                self.listeners = set()
-                self.reader = asyncio.create_task(self._read(client, channel, self.listeners))
-            listener = Listener(topics)
-            self.listeners.add(listener)
-            return listener
+                await self._subscribe()
+        listener = Listener(topics)
+        for topic in sorted(topics):
+            if since < self.knows_from or self.moved.get(topic, 0.0) >= since:
+                listener.hear(topic)
+        self.listeners.add(listener)
+        return listener
 
     def leave(self, listener: Listener) -> None:
-        """Forget a listener; the last one ends the subscription."""
-        if listener not in self.listeners:
-            return  # of an earlier subscription, which has ended by itself
+        """Forget a listener."""
         self.listeners.discard(listener)
-        if not self.listeners and self.reader is not None:
-            self.reader.cancel()
-            self.reader = None
+
+    async def _subscribe(self) -> None:
+        client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=SECONDS)
+        channel = client.pubsub(ignore_subscribe_messages=True)
+        try:
+            await channel.subscribe(CHANNEL)
+        except (RedisError, OSError):
+            await client.aclose()
+            raise
+        self.listeners, self.moved, self.knows_from = set(), {}, time()
+        self.reader = asyncio.create_task(self._read(client, channel, self.listeners))
 
     async def _read(
         self, client: redis.asyncio.Redis, channel: redis.asyncio.client.PubSub, mine: set[Listener]
     ) -> None:
         try:
             async for message in channel.listen():
-                topic = message["data"].decode(errors="replace")
-                for listener in mine:
-                    listener.hear(topic)
+                self._pass_on(message["data"].decode(errors="replace"), mine)
         except (RedisError, OSError):
             log.warning("no broker for live pages; they poll", exc_info=True)
         finally:
@@ -127,6 +133,13 @@ class Hub:
                 listener.end()
             await channel.aclose()  # type: ignore[no-untyped-call]
             await client.aclose()
+
+    def _pass_on(self, topic: str, listeners: set[Listener]) -> None:
+        if len(self.moved) >= MOST_TOPICS:
+            self.moved, self.knows_from = {}, time()
+        self.moved[topic] = time()
+        for listener in listeners:
+            listener.hear(topic)
 
 
 hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
@@ -147,7 +160,7 @@ async def live(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     if open_streams[user.pk] >= STREAMS_PER_USER:
         return HttpResponse(status=HTTPStatus.TOO_MANY_REQUESTS, headers={"Retry-After": "30"})
     try:
-        listener = await hub().join(topics)
+        listener = await hub().join(topics, since_of(request))
     except (RedisError, OSError):
         return HttpResponse(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "10"})
 
@@ -184,6 +197,14 @@ async def hints(
         open_streams[user_id] -= 1
         if not open_streams[user_id]:
             del open_streams[user_id]
+
+
+def since_of(request: HttpRequest) -> float:
+    """Return when the page was made, in seconds since the epoch; without it, as if it were long ago."""
+    try:
+        return float(request.GET.get("since", ""))
+    except ValueError:
+        return 0.0
 
 
 def who_hears(request: HttpRequest, wanted: list[str], *, fresh: bool = False) -> tuple[User | None, frozenset[str]]:

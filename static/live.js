@@ -57,11 +57,14 @@
   }
 
   function connect() {
-    source = new EventSource("/live?topics=" + encodeURIComponent(topics));
+    source = new EventSource("/live?topics=" + encodeURIComponent(topics) + "&since=" + document.body.dataset.since);
     source.onopen = up;
     source.onerror = down;
     source.onmessage = function (event) { hint(event.data); };
-    source.addEventListener("bye", function () { window.location.reload(); });
+    source.addEventListener("bye", function () {
+      source.close();
+      document.getElementById("signed-out").hidden = false;
+    });
   }
 
   document.body.addEventListener("htmx:configRequest", function (event) {
@@ -84,5 +87,8 @@
   });
   window.addEventListener("pagehide", function () { if (source) { source.close(); } });
   window.addEventListener("pageshow", function (event) { if (event.persisted) { connect(); all(); } });
+  window.setInterval(function () {
+    fragments().forEach(function (fragment) { if (fragment.dataset.every && !poll) { fetchAgain(fragment); } });
+  }, POLL);
   connect();
 })();

@@ -98,7 +98,9 @@ def page(
     fragments = Parts(by_name=parts or {})
     name = request.GET.get("part", "")
     if not name:
-        return render(request, template, {**context, "parts": fragments, "topics": fragments.topics})
+        made = context["now"].timestamp() if "now" in context else 0
+        live = {"topics": fragments.topics, "since": f"{made:.3f}"}
+        return render(request, template, {**context, "parts": fragments, **live})
     if name not in fragments.by_name:
         raise NotFound(f"This page has no part {name!r}.")
     html = fragments.html(name, request, context)

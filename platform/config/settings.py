@@ -19,6 +19,11 @@ def env_flag(name: str, *, default: bool) -> bool:
     return env(name, "1" if default else "0").lower() in {"1", "true", "yes", "on"}
 
 
+def pool(size: int) -> dict[str, object]:
+    """Return the pool's options; without one, each thread keeps a connection of its own."""
+    return {"pool": {"min_size": 1, "max_size": size, "timeout": 5}} if size else {}
+
+
 def database(url: str) -> dict[str, object]:
     """Read a postgresql:// URL into Django's form."""
     parts = urlsplit(url)
@@ -29,9 +34,9 @@ def database(url: str) -> dict[str, object]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": unquote(parts.hostname or ""),
         "PORT": str(parts.port or ""),
-        "OPTIONS": {"connect_timeout": 5},
+        "OPTIONS": {"connect_timeout": 5, **pool(int(env("TIDEGATE_DB_POOL", "0")))},
         "CONN_HEALTH_CHECKS": True,
-        "CONN_MAX_AGE": 60,
+        "CONN_MAX_AGE": 0 if int(env("TIDEGATE_DB_POOL", "0")) else 60,
     }
 
 
