@@ -268,9 +268,12 @@ class Ledger:
     attempts: tuple[tuple[int, int, int], ...] = ()
 
 
-def ledger(world: World) -> Ledger:
-    """Describe the loans of this moment; it never decides. Every borrowed unit is lent by somebody or over lending."""
-    tree, rows = in_use(world)
+def ledger(world: World, counted: tuple[Tree, dict[int, Line]] | None = None) -> Ledger:
+    """Describe the loans of this moment; it never decides. Every borrowed unit is lent by somebody or over lending.
+
+    ``counted`` is what ``in_use`` says of the world, where it is known already.
+    """
+    tree, rows = counted or in_use(world)
     waves: dict[tuple[int, int], list[tuple[bool, int, int, int]]] = {}
     for attempt in world.attempts:
         firm = not (attempt.borrow and attempt.preemptible)

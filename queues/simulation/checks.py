@@ -1,7 +1,7 @@
 """The invariants that can be seen on a virtual clock, checked after every cycle (SEMANTICS 13)."""
 
 from queues.admission.outcome import Outcome
-from queues.admission.quota import demand, in_use, ledger
+from queues.admission.quota import Line, Tree, demand, in_use, ledger
 from queues.admission.world import World
 from queues.simulation.engine import Engine
 from queues.simulation.jobs import State
@@ -31,10 +31,12 @@ class Watch:
         engine = self._engine
         outcome = engine.outcome
         world = engine.world()
+        counted = in_use(world)
+        self._recount(world, counted)
         self._nodes(world, outcome)
-        self._quota(world, outcome)
+        if outcome.admissions:
+            self._quota(world, outcome, counted)
         self._gangs()
-        self._recount(world)
         self._reasons()
         self._evictions(outcome)
         if undisturbed and outcome.admissions:
@@ -54,8 +56,9 @@ class Watch:
                 numbers = f"node {node.name} has {node.units} units, {used[node.id]} used"
                 raise Breach(self._engine.now, "I1", numbers)
 
-    def _quota(self, world: World, outcome: Outcome) -> None:
-        tree, lines = in_use(world)
+    def _quota(self, world: World, outcome: Outcome, counted: tuple[Tree, dict[int, Line]]) -> None:
+        """No admission takes a team over its limits; victims of claims are no longer counted here."""
+        tree, lines = counted
         for attempt in world.attempts:
             for flavor, units in demand(attempt).items() if attempt.claimed else ():
                 lines[flavor].take(tree.number[attempt.team], -units)
@@ -82,14 +85,17 @@ class Watch:
             if sum(row.tasks for row in run.placed) != wanted:
                 raise Breach(self._engine.now, "I3", f"{job.name} holds {run.placed}, wants {wanted} tasks")
 
-    def _recount(self, world: World) -> None:
+    def _recount(self, world: World, counted: tuple[Tree, dict[int, Line]]) -> None:
         engine = self._engine
-        for loan in ledger(world).loans:
+        for loan in ledger(world, counted).loans:
             borrowed, lent = sum(units for _, units in loan.borrowed), sum(units for _, units in loan.lent)
             if borrowed != lent + loan.over_lending:
                 raise Breach(engine.now, "I6", f"{borrowed} borrowed, {lent} lent, {loan.over_lending} over lending")
         if not engine.lost:
-            booked = sum(sum(demand(attempt).values()) for attempt in world.attempts)
+            tree, lines = counted
+            booked = sum(
+                line.usage[place] for line in lines.values() for place in tree.upward if not tree.children[place]
+            )
             runs = sum(run.units() for run in engine.runs.values())
             if booked != runs:
                 raise Breach(engine.now, "I5", f"{booked} booked, {runs} held by runs")

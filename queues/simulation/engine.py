@@ -106,6 +106,7 @@ class Engine:
         self._recorded: set[tuple[Milliseconds, str, int]] = set()
         self._waiting: dict[int, Job] = {}
         self.fresh: set[int] = set()
+        self._elastic = False
         self._victims: dict[int, tuple[int, int]] = {}
         self.dirty = True
         self.quiet = True
@@ -170,6 +171,7 @@ class Engine:
         job = Job(number, spec, user, self.now, self.now, parts, queued_since=self.now)
         self.jobs[spec.name] = job
         self.by_id[number] = job
+        self._elastic = self._elastic or spec.shape == "elastic"
         self.note(job, "submitted")
         self._enter(job)
 
@@ -632,7 +634,7 @@ class Engine:
         return run.row
 
     def cycle(self) -> bool:
-        """Decide once and let it take effect; return whether anything changed."""
+        """Decide once and let it take effect; return whether another cycle may change anything."""
         world = self.world()
         self.fresh.clear()
         before = self._clock()
@@ -650,7 +652,8 @@ class Engine:
         self._note_holds(old, outcome)
         self._note_reasons(outcome)
         changed = bool(outcome.admissions or outcome.evictions or outcome.growth)
-        return changed or (old.claims, old.holds) != (outcome.claims, outcome.holds)
+        changed = changed or (old.claims, old.holds) != (outcome.claims, outcome.holds)
+        return changed and (bool(self._waiting) or self._elastic)
 
     def _evict(self, eviction: Eviction) -> None:
         run = self.runs[eviction.attempt]
