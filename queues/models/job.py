@@ -46,8 +46,8 @@ class JobQuerySet(models.QuerySet["Job"]):
     def visible_to(self, who: Actor | User, permission: Permission = Permission.VIEW_JOB) -> JobQuerySet:
         """Return the jobs of the teams in which someone has the permission."""
         teams = visible_teams(who, permission)
-        # All teams: then there is nothing to look up, and the list's own indexes serve.
-        return self.filter(team__in=teams) if teams.query.where else self.all()
+        # Of all teams nothing need be looked up. Else ids come first: knowing them, PostgreSQL takes the right index.
+        return self.filter(team__in=list(teams.values_list("id", flat=True))) if teams.query.where else self.all()
 
 
 class Job(models.Model):

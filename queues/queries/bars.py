@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from queues import snapshot
 from queues.admission.quota import ROOT, Ledger, Line, Tree, demand, in_use, ledger
 from queues.admission.world import NodeState, World
+from queues.queries.estate import estate, one_moment
 from queues.queries.room import free_blocks, held
 from queues.queries.rows import FlavorNumbers, TeamBar
 from queues.queries.waits import Waits, waiting
@@ -18,9 +18,9 @@ Waiting = Mapping[tuple[int, int], Waits]
 
 def team_bars(by: Actor, *, now: datetime, team: str = "", flavor: str = "") -> tuple[TeamBar, ...]:
     """Return a bar for each visible team (or one) and flavor that it has or may use, most starved first."""
-    with snapshot.load(now) as seen:
-        world = seen.world
-    return tuple(bars_of(world, waiting(), by, team=team, flavor=flavor))
+    del now  # the bars are of this moment
+    with one_moment():
+        return tuple(bars_of(estate(), waiting(), by, team=team, flavor=flavor))
 
 
 def numbers_of(world: World, waits: Waiting) -> tuple[FlavorNumbers, ...]:

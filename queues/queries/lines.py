@@ -1,10 +1,10 @@
 """Queues with their policy, and priority classes."""
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 
-from queues.models import PriorityClass, Queue
+from queues.models import Job, PriorityClass, Queue
 from queues.queries.rows import PriorityRow, QueueRow
-from queues.states import JobState
+from queues.states import ACTIVE, JobState
 from tenants.errors import NotFound
 from tenants.permissions import Actor, Permission, visible_teams
 
@@ -18,7 +18,9 @@ def queues(by: Actor, *, team: str = "") -> tuple[QueueRow, ...]:
     if team:
         found = found.filter(team__name=team)
     editable = set(visible_teams(by, Permission.EDIT_QUEUE).values_list("id", flat=True))
-    return tuple(_row(row, may_edit=row.team_id in editable) for row in found)
+    rows = list(found)
+    counts = _counts([row.id for row in rows])
+    return tuple(_row(row, counts, may_edit=row.team_id in editable) for row in rows)
 
 
 def queue(by: Actor, team: str, name: str) -> QueueRow:
@@ -38,18 +40,18 @@ def priority_classes() -> tuple[PriorityRow, ...]:
 
 
 def _visible(by: Actor) -> QuerySet[Queue]:
-    return (
-        Queue.objects.filter(team__in=visible_teams(by))
-        .select_related("team")
-        .annotate(
-            waiting=Count("jobs", filter=Q(jobs__state__in=WAITING)),
-            running=Count("jobs", filter=Q(jobs__state__in=HOLDING)),
-        )
-        .order_by("team__name", "name", "id")
-    )
+    found = Queue.objects.filter(team__in=visible_teams(by)).select_related("team")
+    return found.order_by("team__name", "name", "id")
 
 
-def _row(queue: Queue, *, may_edit: bool) -> QueueRow:
+def _counts(ids: list[int]) -> dict[tuple[int, str], int]:
+    """Count the jobs that have not ended, by queue and state."""
+    jobs = Job.objects.filter(queue__in=ids, state__in=sorted(ACTIVE)).order_by("queue_id", "state")
+    rows = jobs.values_list("queue_id", "state").annotate(Count("id"))
+    return {(queue, state): count for queue, state, count in rows}
+
+
+def _row(queue: Queue, counts: dict[tuple[int, str], int], *, may_edit: bool) -> QueueRow:
     return QueueRow(
         id=queue.id,
         team=queue.team.name,
@@ -65,7 +67,7 @@ def _row(queue: Queue, *, may_edit: bool) -> QueueRow:
         max_priority=queue.max_priority,
         paused_at=queue.paused_at,
         version=queue.version,
-        waiting_jobs=getattr(queue, "waiting", 0),
-        running_jobs=getattr(queue, "running", 0),
+        waiting_jobs=sum(counts.get((queue.id, state), 0) for state in WAITING),
+        running_jobs=sum(counts.get((queue.id, state), 0) for state in HOLDING),
         may_edit=may_edit,
     )

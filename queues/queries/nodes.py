@@ -1,13 +1,12 @@
 """Machines: what they have, what is on them, and why one cannot be used."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 from django.db.models import Q, QuerySet, Sum
 
 from queues import limits
-from queues.models import Job, Node, Task
+from queues.models import Node, Task, Wave
 from queues.queries.rows import Cell, NodeDetail, NodeRow
 from queues.states import TASK_HOLDING
 from tenants.errors import NotFound, Unreadable
@@ -62,13 +61,14 @@ def node(by: Actor, name: str, *, cluster: str = "") -> NodeDetail:
     row = found.order_by("-gone_at", "id").first()
     if row is None:
         raise NotFound(f"There is no node {name[:253]}.")
-    tasks = list(_holding([row.id]))
+    tasks = Task.objects.filter(node=row, state__in=sorted(TASK_HOLDING))
+    held = tasks.aggregate(units=Sum("units"), cpu=Sum("cpu_milli"), memory=Sum("memory"))
     return NodeDetail(
-        row=_row(row, sum(task.units for task in tasks), tuple(_cells(tasks, by))),
+        row=_row(row, held["units"] or 0, tuple(_cells(by, [row.id])[row.id])),
         cpu_milli=row.cpu_milli,
-        cpu_used=sum(task.cpu_milli for task in tasks),
+        cpu_used=held["cpu"] or 0,
         memory=row.memory,
-        memory_used=sum(task.memory for task in tasks),
+        memory_used=held["memory"] or 0,
         outside_cpu_milli=row.outside_cpu_milli,
         outside_memory=row.outside_memory,
         pods=row.pods,
@@ -84,51 +84,46 @@ def node(by: Actor, name: str, *, cluster: str = "") -> NodeDetail:
 def allocation(by: Actor, *, flavor: str = "") -> tuple[NodeRow, ...]:
     """Return the map: every machine with a cell for each task on it, by cluster, place and name."""
     found = list(found_nodes(by, flavor=flavor).order_by("id"))
-    tasks: dict[int, list[Task]] = defaultdict(list)
-    for task in _holding([node.id for node in found]):
-        tasks[task.node_id].append(task)
-    names = _visible(by)
-    rows = (
-        _row(node, sum(task.units for task in tasks[node.id]), tuple(_cells(tasks[node.id], by, names)))
-        for node in found
-    )
+    cells = _cells(by, [node.id for node in found])
+    rows = (_row(node, sum(cell.units for cell in cells[node.id]), tuple(cells[node.id])) for node in found)
     return tuple(sorted(rows, key=lambda row: (row.cluster, row.place, row.name, row.id)))
 
 
-def _holding(ids: Iterable[int]) -> QuerySet[Task]:
-    tasks = Task.objects.filter(node__in=list(ids), state__in=sorted(TASK_HOLDING))
-    return tasks.select_related("wave__job__team", "wave__job__user").defer("wave__job__spec").order_by("node_id", "id")
-
-
-def _visible(by: Actor) -> frozenset[int]:
-    return frozenset(visible_teams(by, Permission.VIEW_JOB).values_list("id", flat=True))
-
-
-def _cells(tasks: Iterable[Task], by: Actor, teams: frozenset[int] | None = None) -> Iterable[Cell]:
-    visible = _visible(by) if teams is None else teams
-    for task in tasks:
-        job = task.wave.job
-        if job.team_id not in visible:
-            yield Cell(units=task.units, state=task.state)
+def _cells(by: Actor, nodes: list[int]) -> dict[int, list[Cell]]:
+    """Return a cell for each task on machines; a map may have ten thousands, so that no model is made for one."""
+    visible = frozenset(visible_teams(by, Permission.VIEW_JOB).values_list("id", flat=True))
+    waves = _waves_on(nodes)
+    cells: dict[int, list[Cell]] = defaultdict(list)
+    columns = ("node_id", "wave_id", "units", "state", "index", "started_at")
+    tasks = Task.objects.filter(node__in=nodes, state__in=sorted(TASK_HOLDING)).order_by("node_id", "id")
+    for node, of_wave, units, state, index, started_at in tasks.values_list(*columns):
+        wave = waves[of_wave]
+        if wave.job.team_id not in visible:
+            cells[node].append(Cell(units=units, state=state))
             continue
-        yield Cell(
-            units=task.units,
-            state=task.state,
-            team=job.team.name,
-            owner=job.user.username,
-            job=job.uid,
-            job_name=job.name,
-            task=task.index,
-            mine=job.user_id == by.user.pk,
-            borrowed=task.wave.borrowed,
-            started_at=task.started_at,
-            ends_by=_ends_by(task, job),
+        job = wave.job
+        cells[node].append(
+            Cell(
+                units=units,
+                state=state,
+                team=job.team.name,
+                owner=job.user.username,
+                job=job.uid,
+                job_name=job.name,
+                task=index,
+                mine=job.user_id == by.user.pk,
+                borrowed=wave.borrowed,
+                started_at=started_at,
+                ends_by=limits.run_ends_at(wave),
+            )
         )
+    return cells
 
 
-def _ends_by(task: Task, job: Job) -> datetime | None:
-    left = limits.time_left(job)
-    return None if left is None or task.wave.started_at is None else task.wave.started_at + left
+def _waves_on(nodes: list[int]) -> dict[int, Wave]:
+    holding = Task.objects.filter(node__in=nodes, state__in=sorted(TASK_HOLDING)).values("wave")
+    waves = Wave.objects.filter(id__in=holding).select_related("job__team", "job__user").defer("job__spec")
+    return {wave.id: wave for wave in waves.order_by("id")}
 
 
 def _row(node: Node, used: int, cells: tuple[Cell, ...] = ()) -> NodeRow:

@@ -44,7 +44,7 @@ def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team
         permanent=tuple(_permanent(by, kind.id, team)),
         waiting_jobs=sum(row.jobs for row in waits),
         waiting_units=sum(row.units for row in waits),
-        as_of=now,
+        as_of=line.as_of,
     )
 
 
@@ -74,7 +74,7 @@ def explain(by: Actor, uid: UUID, *, now: datetime) -> Explanation:
         position=position,
         ahead=tuple(_blockers(ahead[:SHOWN_AHEAD], by, kind=quota.flavor.name)),
         helps=tuple(_helps(job, groups, line.world, lines, place, known=reason.actions if reason else ())),
-        as_of=now,
+        as_of=line.as_of,
     )
 
 

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef
 
-from queues import snapshot
 from queues.models import ClusterState, Decision, Job, Node, Verdict
 from queues.queries.bars import bars_of, numbers_of
+from queues.queries.estate import estate, one_moment
 from queues.queries.history import events
 from queues.queries.nodes import node_rows
 from queues.queries.reasons import Reasons
@@ -22,9 +22,8 @@ LONG_START = timedelta(minutes=5)
 
 def overview(by: Actor, *, now: datetime) -> Overview:
     """Return the first page: numbers of each flavor, bars of the visible teams, what needs attention, last changes."""
-    with snapshot.load(now) as seen:
-        world = seen.world
-        waits = waiting()
+    with one_moment():
+        world, waits = estate(), waiting()
     fresh = freshness()
     return Overview(
         flavors=numbers_of(world, waits),

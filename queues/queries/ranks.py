@@ -1,7 +1,8 @@
 """Places in the queue order: one snapshot, ranked by the rules."""
 
+import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from queues import snapshot
 from queues.admission.order import Rank, ranking
@@ -10,6 +11,9 @@ from queues.models import Job, TaskGroup
 from queues.queries.rows import Position
 
 EXACT = 200
+# Seconds from which on finding an order is not done for every look at it.
+LONG = 1.0
+LONGEST_KEPT = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +22,7 @@ class Line:
 
     world: World
     ranks: tuple[Rank, ...]
+    as_of: datetime
 
     def position(self, job: Job) -> Position | None:
         """Return a job's place; behind the ranked ones a lower bound, None where it takes no rank."""
@@ -29,10 +34,27 @@ class Line:
         return Position(rank=len(self.ranks) + 1, units_ahead=self.ranks[-1].units_ahead, about=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    line: Line
+    until: datetime
+
+
+_kept: dict[tuple[int, int], _Kept] = {}
+
+
 def line(flavor: int, *, now: datetime, limit: int = EXACT) -> Line:
-    """Return the queue order of a flavor from one snapshot."""
+    """Return the queue order of a flavor from one snapshot; one that took long to find is shown again for a while."""
+    kept = _kept.get((flavor, limit))
+    if kept is not None and kept.line.as_of <= now < kept.until:
+        return kept.line
+    begun = time.perf_counter()
     with snapshot.load(now) as seen:
-        return Line(world=seen.world, ranks=ranking(seen.world, seen.heads, flavor=flavor, limit=limit))
+        found = Line(world=seen.world, ranks=ranking(seen.world, seen.heads, flavor=flavor, limit=limit), as_of=now)
+    took = time.perf_counter() - begun
+    if took > LONG:
+        _kept[flavor, limit] = _Kept(line=found, until=now + min(timedelta(seconds=10 * took), LONGEST_KEPT))
+    return found
 
 
 def position(job: Job, groups: list[TaskGroup], *, now: datetime) -> Position | None:

@@ -275,7 +275,7 @@ def test_the_map_shows_every_machine_in_a_fixed_number_of_statements(lab: Lab) -
 
     assert [row.name for row in rows] == ["h0", "h2", "h1", "h3", "l0", "l1"]
     assert sum(cell.units for row in rows for cell in row.cells) == 32
-    assert statements(captured) <= 3
+    assert statements(captured) <= 4
 
 
 def test_decisions_are_for_those_who_look_after_the_whole(lab: Lab) -> None:

@@ -466,6 +466,25 @@ def test_a_dry_run_tells_and_does_not_do(lab: Lab) -> None:
     assert Job.objects.filter(state=JobState.QUEUED).count() == 2
 
 
+def test_many_that_wait_are_moved_in_few_statements_with_their_events(lab: Lab) -> None:
+    specs = [compact(name=f"n{number}") for number in range(60)]
+    services.submit_batch(specs=specs, by=lab.ann, now=NOW)
+    running = lab.submit(lab.art, name="runs")
+    lab.start(running)
+
+    with CaptureQueriesContext(connection) as captured:
+        held = services.hold_many(wanted=JobFilter(owner="ann"), by=lab.ann, now=NOW + MINUTE)
+    done = services.cancel_many(wanted=JobFilter(), by=lab.lea, now=NOW + 2 * MINUTE)
+
+    assert [result.error for result in (*held.results, *done.results)] == [None] * 121
+    assert statements(captured) <= 12
+    assert set(Job.objects.values_list("state", flat=True)) == {JobState.CANCELLED, JobState.EVICTING}
+    assert JobEvent.objects.filter(type="held").count() == 60
+    assert JobEvent.objects.filter(type="cancelled", actor="lea").count() == 61
+    assert AuditEntry.objects.filter(action="job.cancel").count() == 61
+    assert not Job.objects.filter(state=JobState.CANCELLED).exclude(waiting_tasks=0, ready=False).exists()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_parallel_submissions_with_one_external_id_make_one_job() -> None:
     lab = Lab()

@@ -1,0 +1,96 @@
+"""What there is and who holds it, added up: a world without jobs, small however many there are."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection, transaction
+from django.db.models import F, Q, Sum
+
+from queues.admission.world import Attempt, Flavor, Group, Node, NodeState, Placed, Quota, Team, World
+from queues.models import Node as StoredNode
+from queues.models import Task
+from queues.states import TASK_HOLDING
+from tenants.models import Flavor as StoredFlavor
+from tenants.models import Team as StoredTeam
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Read several things as of one moment; inside a caller's transaction, as of that one's."""
+    alone = not connection.in_atomic_block
+    with transaction.atomic():
+        if alone:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+def estate() -> World:
+    """Return flavors, teams with quotas, machines, and what each team holds on each of them, in four statements."""
+    return World(now=0, flavors=_flavors(), teams=_teams(), nodes=tuple(_nodes()), attempts=tuple(_attempts()))
+
+
+def _flavors() -> tuple[Flavor, ...]:
+    rows = StoredFlavor.objects.order_by("id").values_list("id", "name", "value_milli")
+    return tuple(Flavor(id=pk, name=name, value=value) for pk, name, value in rows)
+
+
+def _teams() -> tuple[Team, ...]:
+    columns = ("id", "name", "parent_id", "weight_milli", "quotas__flavor_id")
+    limits = ("quotas__guaranteed", "quotas__borrow_limit", "quotas__lend_limit")
+    quotas: dict[int, list[Quota]] = defaultdict(list)
+    teams = {}
+    rows = StoredTeam.objects.order_by("id", "quotas__flavor_id").values_list(*columns, *limits)
+    for team, name, parent, weight, flavor, guaranteed, borrow, lend in rows:
+        teams[team] = (name, parent, weight)
+        if flavor is not None:
+            quotas[team].append(Quota(flavor=flavor, guaranteed=guaranteed, borrow_limit=borrow, lend_limit=lend))
+    return tuple(
+        Team(id=team, name=name, parent=parent, weight=weight, quotas=tuple(quotas[team]))
+        for team, (name, parent, weight) in teams.items()
+    )
+
+
+def _nodes() -> Iterator[Node]:
+    usable = Q(ready=True, cordoned=False, tainted=False, gone_at=None)
+    held = Task.objects.filter(state__in=sorted(TASK_HOLDING)).values("node")
+    there = StoredNode.objects.filter(Q(gone_at=None) | Q(id__in=held), flavor__isnull=False)
+    columns = ("id", "name", "cluster_id", "flavor_id", "units", "outside_units", "gone_at")
+    for pk, name, cluster, flavor, units, outside, gone_at, can_take in (
+        there.annotate(can_take=usable).order_by("id").values_list(*columns, "can_take")
+    ):
+        yield Node(
+            id=pk,
+            name=name,
+            cluster=cluster,
+            flavor=flavor or 0,
+            # What has left has no units any more, only what tasks still hold there.
+            units=units if gone_at is None else 0,
+            cpu=0,
+            memory=0,
+            state=NodeState.READY if can_take else NodeState.LOST,
+            outside_units=outside,
+        )
+
+
+def _attempts() -> Iterator[Attempt]:
+    """Yield what each team holds of a flavor, on all machines."""
+    placed: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+    rows = Task.objects.filter(state__in=sorted(TASK_HOLDING)).order_by()
+    for team, flavor, node, units in rows.values_list(F("wave__job__team_id"), "flavor_id", "node_id").annotate(
+        Sum("units")
+    ):
+        placed[team, flavor][node] = units
+    for number, ((team, flavor), nodes) in enumerate(sorted(placed.items()), start=1):
+        yield Attempt(
+            id=number,
+            number=number,
+            job=number,
+            team=team,
+            user=0,
+            groups=(Group(tasks=sum(nodes.values()), units=1, flavors=(flavor,)),),
+            flavors=(flavor,),
+            placed=tuple(Placed(group=0, node=node, tasks=units) for node, units in sorted(nodes.items())),
+            since=0,
+        )
