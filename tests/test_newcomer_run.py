@@ -6,6 +6,7 @@ import http.cookiejar
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -67,7 +68,7 @@ class Demo:
 
 
 def command(*targets: str) -> list[str]:
-    return ["make", "-C", str(ROOT), "-o", "setup-run", f"PY={sys.executable}", *targets]
+    return ["make", "-C", str(ROOT), "-o", "setup-run", f"PY={shlex.quote(sys.executable)}", *targets]
 
 
 def environment(data: Path) -> dict[str, str]:
