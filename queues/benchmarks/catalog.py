@@ -1,0 +1,13 @@
+"""The benchmarks by name."""
+
+from collections.abc import Callable, Iterator
+
+from queues.benchmarks import kueue
+from queues.benchmarks.results import Result, Setting
+
+Benchmark = Callable[[Setting], Iterator[Result]]
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "kueue-baseline": kueue.baseline,
+    "kueue-large": kueue.large,
+}
