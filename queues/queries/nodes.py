@@ -13,6 +13,10 @@ from tenants.errors import NotFound, Unreadable
 from tenants.permissions import Actor, Permission, require, visible_teams
 
 PLACES = ("zone", "block", "rack")
+SHOWN = (
+    *("borrowed", "started_at", "job__uid", "job__name", "job__shape", "job__time_limit", "job__ran_for"),
+    *("job__team__name", "job__user__username"),
+)
 # The first that holds is the one that is told.
 STATES = {
     "ready": Q(ready=True, cordoned=False, tainted=False),
@@ -122,7 +126,7 @@ def _cells(by: Actor, nodes: list[int]) -> dict[int, list[Cell]]:
 
 def _waves_on(nodes: list[int]) -> dict[int, Wave]:
     holding = Task.objects.filter(node__in=nodes, state__in=sorted(TASK_HOLDING)).values("wave")
-    waves = Wave.objects.filter(id__in=holding).select_related("job__team", "job__user").defer("job__spec")
+    waves = Wave.objects.filter(id__in=holding).select_related("job__team", "job__user").only(*SHOWN)
     return {wave.id: wave for wave in waves.order_by("id")}
 
 

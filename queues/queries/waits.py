@@ -1,16 +1,34 @@
 """How much waits: units and jobs by team and flavor, those that can never start left out."""
 
-from collections import defaultdict
 from typing import NamedTuple
 
-from django.db.models import Count, Sum
+from django.db import connection
 
 from queues.admission.world import Ask, JobShape
-from queues.classes import ask_from_json
-from queues.models import Job, JobClass, Verdict
 from queues.states import JobState
 
-STATES = [JobState.QUEUED, JobState.ADMITTED, JobState.RUNNING]
+STATES = [JobState.QUEUED.value, JobState.ADMITTED.value, JobState.RUNNING.value]
+
+# Added up by class first: a class says once what all its jobs ask for, and of independent jobs its one task.
+_WAITING = """
+WITH waits AS (
+    SELECT job_class_id, sum(waiting_tasks) AS tasks, count(*) AS jobs FROM queues_job
+    WHERE state = ANY(%s) AND waiting_tasks > 0 GROUP BY job_class_id
+)
+SELECT queue.team_id, (class.ask #>> '{groups,0,flavors,0}')::bigint AS flavor, sum(waits.tasks * one.units),
+    sum(waits.jobs)
+FROM waits
+JOIN queues_jobclass class ON class.id = waits.job_class_id JOIN queues_queue queue ON queue.id = class.queue_id
+CROSS JOIN LATERAL (
+    SELECT sum((each ->> 'tasks')::bigint * (each ->> 'units')::bigint) AS units
+    FROM jsonb_array_elements(class.ask -> 'groups') each
+) one
+WHERE NOT EXISTS (
+    SELECT FROM queues_verdict verdict
+    WHERE verdict.job_class_id = class.id AND verdict.user_id IS NULL AND verdict.permanent
+)
+GROUP BY queue.team_id, flavor
+"""
 
 
 class Waits(NamedTuple):
@@ -22,23 +40,9 @@ class Waits(NamedTuple):
 
 def waiting() -> dict[tuple[int, int], Waits]:
     """Return what waits by team and first flavor of the wish."""
-    never = Verdict.objects.filter(permanent=True, user=None).values("job_class")
-    rows = list(
-        Job.objects.filter(state__in=STATES, waiting_tasks__gt=0)
-        .exclude(job_class__in=never)
-        .order_by("job_class")
-        .values_list("job_class_id", "team_id")
-        .annotate(tasks=Sum("waiting_tasks"), jobs=Count("id"))
-    )
-    stored = JobClass.objects.filter(id__in={row[0] for row in rows}).values_list("id", "ask")
-    asks = {number: ask_from_json(ask) for number, ask in stored}
-    found: dict[tuple[int, int], Waits] = defaultdict(Waits)
-    for job_class, team, tasks, jobs in rows:
-        ask = asks[job_class]
-        key = (team, ask.groups[0].flavors[0])
-        before = found[key]
-        found[key] = Waits(units=before.units + units_waiting(ask, tasks), jobs=before.jobs + jobs)
-    return dict(found)
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITING, [STATES])
+        return {(team, flavor): Waits(int(units), int(jobs)) for team, flavor, units, jobs in cursor.fetchall()}
 
 
 def units_waiting(ask: Ask, tasks: int) -> int:
