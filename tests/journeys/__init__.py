@@ -1,0 +1,1 @@
+"""Walks through the portal in a real browser against a real server."""

@@ -1,0 +1,100 @@
+"""A portal for the whole run, a browser for each test; without Chromium journeys skip, in CI they fail."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from stack.browser import chromium
+from tenants.permissions import Actor
+from tests.journeys.site import Site
+from tests.queues.lab import Lab
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PASSWORD = "a password for tests"  # noqa: S105  not a secret
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Browser]:
+    path = chromium()
+    if path is None:
+        words = "no Chromium: apt-get install chromium, or name one in TIDEGATE_CHROMIUM"
+        if os.environ.get("CI"):
+            pytest.fail(words)
+        pytest.skip(words)
+    # Playwright's own event loop lives in this thread, which Django takes for async code; so not for the whole run.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture(scope="session")
+def portal(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:  # noqa: ARG001  asks for the database
+    site = Site(tmp_path_factory.mktemp("portal"))
+    try:
+        yield site.start()
+    finally:
+        site.stop()
+
+
+@pytest.fixture
+def lab(transactional_db: None) -> Lab:  # noqa: ARG001  asks for a database that others see
+    made = Lab()
+    for who in (made.ann, made.lea, made.root, made.carl):
+        who.user.set_password(PASSWORD)
+        who.user.save()
+    return made
+
+
+@pytest.fixture
+def visit(engine: Browser, portal: Site, lab: Lab) -> Iterator[Visit]:  # noqa: ARG001  closed before the tables are emptied
+    """Open a page as somebody who has signed in; every fault in the browser's console fails the test."""
+    contexts: list[BrowserContext] = []
+    faults: list[str] = []
+
+    def open_page(who: Actor | None, path: str, *, expect: tuple[str, ...] = (), **options: Any) -> Page:  # noqa: ANN401  Playwright's own options
+        context = engine.new_context(base_url=portal.url, **options)
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+
+        def note(text: str) -> None:
+            if not any(words in text for words in expect):
+                faults.append(text)
+
+        page.on(
+            "console",
+            lambda message: (
+                note(f"{message.text} {message.location.get('url', '')}")
+                if message.type in {"error", "warning"}
+                else None
+            ),
+        )
+        page.on("pageerror", lambda error: note(str(error)))
+        page.goto("/login?next=" + path if who else path)
+        if who:
+            page.get_by_label("User name").fill(who.name)
+            page.get_by_label("Password").fill(PASSWORD)
+            page.get_by_role("button", name="Sign in").click()
+            page.wait_for_url(portal.url + path)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not faults
