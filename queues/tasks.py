@@ -7,6 +7,7 @@ timeout.
 from celery import shared_task
 from django.utils import timezone
 
+import clusters.kube  # noqa: F401  takes seconds to load: before workers fork, not in the middle of a launch
 from queues import cleanup, cycle, fleet
 from queues import release as outbox
 

@@ -44,11 +44,14 @@ class Feed:
         """Start to read behind the view's position."""
         self._said: SimpleQueue[Change | Exception | None] = SimpleQueue()
         self._left = False
+        self._over = False
         Thread(target=self._read, args=(cluster, view), name="feed", daemon=True).start()
 
     def gather(self, *, wait: float, window: float = WINDOW_SECONDS) -> list[Change] | None:
         """Return the first change within ``wait`` and what follows within ``window``; None when the watch is over."""
         found: list[Change] = []
+        if self._over:
+            return None
         end = time.monotonic() + wait
         while (left := end - time.monotonic()) > 0:
             try:
@@ -58,6 +61,7 @@ class Feed:
             if isinstance(said, Exception):
                 raise said
             if said is None:
+                self._over = True
                 return found or None
             if not found:
                 end = time.monotonic() + window

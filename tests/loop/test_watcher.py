@@ -135,6 +135,21 @@ def test_a_change_that_is_heard_moves_the_job_without_a_list(
     assert watched.cluster.lists == 1
 
 
+def test_a_stream_that_ends_with_its_last_change_is_followed_by_another(
+    stage: Cluster, watched: Watched, settings: Settings
+) -> None:
+    settings.TIDEGATE_RELIST_SECONDS = 600
+    job, wave = running(stage)
+    pod = pod_of(wave.tasks.get(), PodPhase.SUCCEEDED)
+    watched.cluster.watches = [[Change(seen=machine("h9"))], [Change(seen=pod)]]
+    watched.cluster.silent.set()
+
+    watched.start()
+    until(lambda: state(job) == "succeeded")
+
+    assert watched.cluster.lists == 1
+
+
 def test_a_position_that_is_too_old_leads_to_one_list(stage: Cluster, watched: Watched, settings: Settings) -> None:
     settings.TIDEGATE_RELIST_SECONDS = 600
     job, wave = running(stage)
