@@ -101,6 +101,14 @@ SENTENCES: dict[str, Callable[[_Told], str]] = {
         f"Needs {told.ask}; {told['free']} are free, but spread out: at most {told['largest_block']} on one node."
     ),
     Code.BEHIND: _behind,
+    Code.TIME_LIMIT_NEEDED: lambda _: "Only a job with a time limit may borrow here.",
+    Code.WAITS_VICTIMS: lambda _: "Starts when the jobs that give way to it are gone.",
+    Code.WAITS_MIN_RUNTIME: lambda _: "Waits until the jobs that give way to it have run for their least time.",
+    Code.HOLDS: lambda _: "It has waited long enough to hold its place: what frees there is kept for it.",
+    Code.NO_DOMAIN_FITS: lambda told: (
+        f"Needs {told.ask} close together; {told['free']} are free, but not in one place."
+    ),
+    Code.WOULD_DELAY: lambda told: f"Needs {told.ask} and would fit, but would delay a job that was before it.",
     NOT_DECIDED: lambda _: "Submitted; the next cycle decides.",
     "UNSCHEDULABLE": lambda _: "Kubernetes has not placed its pods yet.",
     "IMAGE_PULL": lambda _: "Its image cannot be pulled.",
@@ -131,6 +139,12 @@ RULES: dict[str, str] = {
     Code.WAITS_TERMINATING: "What a stopping job holds is free when its pods are gone.",
     Code.NO_FREE_CAPACITY: "A job starts when all that it needs at once is free.",
     Code.FRAGMENTED: "A task runs on one node: free units on several nodes do not add up.",
+    Code.TIME_LIMIT_NEEDED: "The queue lets a job without a time limit run only inside the guarantee.",
+    Code.WAITS_VICTIMS: "A team gets back what it is guaranteed; those who borrowed it get time to stop.",
+    Code.WAITS_MIN_RUNTIME: "A job that borrows may run for its least time before it has to give way.",
+    Code.HOLDS: "A job that waits long gets a place that others may use only if they end in time.",
+    Code.NO_DOMAIN_FITS: "The job asks for its tasks to be close together.",
+    Code.WOULD_DELAY: "What is kept for a job goes to others only if they surely end before it can start.",
     Code.BEHIND: "Turns go by guarantee, then by what a team borrows already, then by priority and waiting time.",
 }
 

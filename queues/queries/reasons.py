@@ -1,6 +1,6 @@
 """Why a job stands where it stands: its own state first, then its user's verdict, then its class's (SEMANTICS 10)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from queues import wording
@@ -11,6 +11,7 @@ from queues.states import ENDED, JobState
 from tenants.permissions import Actor, Permission, visible_teams
 
 OTHERS = "another team"
+OUR_IDS = frozenset({"job", "claim"})
 
 Verdicts = dict[tuple[int, int | None], Verdict]
 
@@ -57,7 +58,6 @@ class Reasons:
         if verdict is None:
             return _plain(wording.NOT_DECIDED, job.state_since)
         numbers = self._readable(verdict.numbers)
-        ahead = numbers.get("ahead")
         return ReasonRow(
             code=verdict.code,
             permanent=verdict.permanent,
@@ -65,15 +65,26 @@ class Reasons:
             # A class may have its reason for longer than this job waits.
             since=max(verdict.since, job.submitted_at),
             details=numbers,
-            blockers=() if ahead is None else (Blocker(text=str(ahead)),),
+            blockers=tuple(self._blockers(verdict.numbers, numbers)),
             actions=tuple(Action(text=text) for text in wording.helps(verdict.code, numbers)),
         )
 
     def _readable(self, numbers: dict[str, int | str]) -> dict[str, int | str]:
-        """Return the numbers without the name of a team that the reader may not see."""
-        if "ahead" not in numbers or numbers["ahead"] in self._visible():
-            return numbers
-        return {**numbers, "ahead": OTHERS}
+        """Return the numbers without the name of a team that the reader may not see, and without our own ids."""
+        told = {key: value for key, value in numbers.items() if key not in OUR_IDS}
+        if "ahead" in told and told["ahead"] not in self._visible():
+            told["ahead"] = OTHERS
+        return told
+
+    def _blockers(self, numbers: dict[str, int | str], told: dict[str, int | str]) -> Iterator[Blocker]:
+        """Yield who is in the way, by name where the reader may see it."""
+        if "ahead" in told:
+            yield Blocker(text=str(told["ahead"]))
+        if "job" in numbers:
+            job = (
+                Job.objects.visible_to(self._by).filter(id=numbers["job"]).select_related("team").defer("spec").first()
+            )
+            yield Blocker(text=f"{job.team.name}: {job.name}", job=job.uid) if job else Blocker(text=OTHERS)
 
     def _visible(self) -> frozenset[str]:
         if self._teams is None:

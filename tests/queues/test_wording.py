@@ -1,0 +1,62 @@
+"""The words of reasons."""
+
+import pytest
+
+from queues import wording
+from queues.admission.reasons import Code
+from queues.progress import Trouble
+
+NUMBERS: dict[str, int | str] = {
+    "flavor": "h100",
+    "needs": 16,
+    "free": 4,
+    "largest_block": 2,
+    "largest_node": 8,
+    "limit": 12,
+    "used": 10,
+    "usable": 24,
+    "installed": 32,
+    "terminating": 8,
+    "team": "nlp",
+    "queue": "night",
+    "labels": "zone=a",
+    "ahead": "cv",
+}
+
+
+@pytest.mark.parametrize("code", [*Code, *Trouble, wording.NOT_DECIDED])
+def test_every_code_has_a_sentence_that_ends_and_asks_nothing(code: str) -> None:
+    told = wording.sentence(code, NUMBERS)
+
+    assert code in wording.SENTENCES
+    assert told.endswith(".")
+    assert "?" not in told
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_every_decision_s_code_has_the_rule_behind_it(code: Code) -> None:
+    assert wording.rule(code).endswith(".")
+
+
+def test_situations_that_need_another_action_read_differently() -> None:
+    told = [wording.sentence(code, NUMBERS) for code in Code]
+
+    assert len(set(told)) == len(told)
+
+
+@pytest.mark.parametrize(
+    ("code", "numbers", "says"),
+    [
+        ("NO_FREE_CAPACITY", {"free": 0}, "Needs 16 h100; none is free."),
+        ("EXCEEDS_NODE", {"needs": 4}, "Can never start: a task's CPU or memory is more than any h100 node has."),
+        ("NO_MATCHING_NODE", {"labels": ""}, "Can never start: there is no h100 node."),
+        ("TEAM_LIMIT", {}, "Needs 16 h100; nlp uses 10 of the 12 that it may have."),
+        ("BEHIND", {}, "Needs 16 h100; what was free went to cv, which was before it in the order."),
+    ],
+)
+def test_sentences_carry_the_numbers(code: str, numbers: dict[str, int | str], says: str) -> None:
+    assert wording.sentence(code, {**NUMBERS, **numbers}) == says
+
+
+def test_a_code_of_a_later_version_is_still_told() -> None:
+    assert wording.sentence("MOON_PHASE", {}) == "Waiting: moon phase."
