@@ -155,7 +155,7 @@ class Job(models.Model):
 
 
 class TaskGroup(models.Model):
-    """Equal tasks of a job as asked for, per task; CPU in thousandths, memory in bytes, ``flavors`` in order of wish."""
+    """Equal tasks of a job, per task: CPU in thousandths, memory in bytes, ``flavors`` in order of wish."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="groups")
     index = models.PositiveSmallIntegerField()

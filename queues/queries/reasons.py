@@ -13,7 +13,8 @@ from tenants.permissions import Actor, Permission, visible_teams
 OTHERS = "another team"
 OUR_IDS = frozenset({"job", "claim"})
 
-Verdicts = dict[tuple[int, int | None], Verdict]
+Verdicts = dict[tuple[int, int | None, int | None], Verdict]
+"""By class, user and job; None for all."""
 
 
 class Reasons:
@@ -25,7 +26,7 @@ class Reasons:
         self._verdicts: Verdicts = {}
         if classes:
             rows = Verdict.objects.filter(job_class__in=classes).order_by("id")
-            self._verdicts = {(row.job_class_id, row.user_id): row for row in rows}
+            self._verdicts = {(row.job_class_id, row.user_id, getattr(row, "job_id", None)): row for row in rows}
         self._by = by
         self._teams: frozenset[str] | None = None
 
@@ -54,7 +55,9 @@ class Reasons:
         )
 
     def _waiting(self, job: Job) -> ReasonRow:
-        verdict = self._verdicts.get((job.job_class_id, job.user_id)) or self._verdicts.get((job.job_class_id, None))
+        said = ((None, job.id), (job.user_id, None), (None, None))
+        found = (self._verdicts.get((job.job_class_id, user, one)) for user, one in said)
+        verdict = next((row for row in found if row is not None), None)
         if verdict is None:
             return _plain(wording.NOT_DECIDED, job.state_since)
         numbers = self._readable(verdict.numbers)
