@@ -230,7 +230,7 @@ def _say(verdicts: Iterable[Said], now: datetime) -> int:
     Verdict.objects.bulk_create(
         changed,
         update_conflicts=True,
-        unique_fields=["job_class", "user"],
+        unique_fields=["job_class", "user", "job"],
         update_fields=["code", "permanent", "numbers", "since", "at"],
     )
     return len(changed) + len(known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import ClassVar
 
 from django.contrib.auth.models import AbstractUser
@@ -144,13 +145,18 @@ class Quota(models.Model):
 
 
 class Installation(models.Model):
-    """The one row of policy for everything: over-commit and aging (SEMANTICS 2 and 4)."""
+    """The one row of policy for everything; ``hold_idle_limit`` is in unit-seconds, NULL limits are the rules' own."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     overcommit = models.BooleanField(default=False)
     aging_every = models.DurationField()
     aging_step = models.PositiveSmallIntegerField(default=1)
     aging_cap = models.PositiveSmallIntegerField(default=2)
+    restart_cost = models.DurationField(default=timedelta(minutes=10))
+    evictions_per_minute = models.PositiveIntegerField(null=True)
+    max_evictions = models.PositiveSmallIntegerField(default=3)
+    hold_idle_limit = models.BigIntegerField(null=True)
+    elastic_pause = models.DurationField(default=timedelta(minutes=10))
     version = models.PositiveIntegerField(default=1)
 
     class Meta:

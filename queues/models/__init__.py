@@ -4,11 +4,16 @@ from queues.models.decision import Decision, Verdict
 from queues.models.job import Job, JobClass, JobEvent, TaskGroup
 from queues.models.node import ClusterState, Node
 from queues.models.queue import PriorityClass, Queue
+from queues.models.recall import Claim, Eviction, Hold, Idle
 from queues.models.wave import Task, Wave
 
 __all__ = [
+    "Claim",
     "ClusterState",
     "Decision",
+    "Eviction",
+    "Hold",
+    "Idle",
     "Job",
     "JobClass",
     "JobEvent",

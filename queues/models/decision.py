@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from queues.models.job import JobClass
+from queues.models.job import Job, JobClass
 from tenants.models import User
 
 
@@ -33,13 +33,14 @@ class Decision(models.Model):
 
 
 class Verdict(models.Model):
-    """Why the jobs of a class (``user`` NULL), or one user's jobs of it, wait.
+    """Why the jobs of a class (``user`` NULL), one user's jobs of it, or one ``job`` of it wait.
 
     From the last cycle that said so; ``since`` tells when the code began.
     """
 
     job_class = models.ForeignKey(JobClass, on_delete=models.CASCADE, related_name="verdicts")
     user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="+")
+    job = models.ForeignKey(Job, null=True, on_delete=models.CASCADE, related_name="verdicts")
     code = models.CharField(max_length=30)
     permanent = models.BooleanField(default=False)
     numbers = models.JSONField(default=dict)
@@ -50,7 +51,7 @@ class Verdict(models.Model):
         """One current verdict."""
 
         constraints: ClassVar = [
-            models.UniqueConstraint(name="verdict_once", fields=["job_class", "user"], nulls_distinct=False)
+            models.UniqueConstraint(name="verdict_once", fields=["job_class", "user", "job"], nulls_distinct=False)
         ]
 
     def __str__(self) -> str:

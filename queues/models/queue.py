@@ -25,10 +25,18 @@ class PriorityClass(models.Model):
         return self.name
 
 
+class PreemptWithinTeam(models.TextChoices):
+    """Which jobs of its own team a job may evict."""
+
+    NEVER = "never"
+    LOWER_PRIORITY = "lower_priority"
+
+
 class Queue(models.Model):
     """A named line of a team with the policy for its own jobs; each team has ``default``. NULL limits are no limit.
 
-    ``max_priority`` is the highest value of a priority class that its jobs may have.
+    ``max_priority`` is the highest value of a priority class that its jobs may have, ``min_runtime`` the time for which
+    nobody else may recall them.
     """
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="queues")
@@ -44,6 +52,11 @@ class Queue(models.Model):
     start_retries = models.PositiveSmallIntegerField(default=3)
     per_user_limit = models.PositiveIntegerField(null=True, blank=True)
     max_priority = models.IntegerField(null=True, blank=True)
+    preempt_within_team = models.CharField(
+        max_length=14, choices=PreemptWithinTeam, default=PreemptWithinTeam.NEVER.value
+    )
+    min_runtime = models.DurationField(default=timedelta())
+    limit_needed_to_borrow = models.BooleanField(default=False)
     paused_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
@@ -54,6 +67,9 @@ class Queue(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(name="queue_name_once", fields=["team", "name"]),
             models.CheckConstraint(name="queue_order_known", condition=Q(order__in=[o.value for o in QueueOrder])),
+            models.CheckConstraint(
+                name="queue_preemption_known", condition=Q(preempt_within_team__in=list(PreemptWithinTeam))
+            ),
         ]
 
     def __str__(self) -> str:

@@ -23,11 +23,10 @@ class Wish(models.TextChoices):
 class Wave(models.Model):
     """The tasks of one job that one decision admitted.
 
-    ``id`` is the order of admission, ``number`` counts the job's waves from 1.
+    ``id`` is the order of admission, ``number`` counts the job's waves from 1, ``priority`` is the effective one.
     The outbox is in the row: ``wish_due_at`` is set while the cluster still has to be told ``wish``; it is also the
-    lease of the worker
-    that tells it. ``launched_at``: the objects exist. ``seen_at``: a list or watch has shown them. ``stopped_at``: the cluster
-    agreed to delete them. ``deadline_at`` ends a state that lasts too long.
+    lease of the worker that tells it. ``launched_at``: the objects exist. ``seen_at``: a list or watch has shown them.
+    ``stopped_at``: the cluster agreed to delete them. ``deadline_at`` ends a state that lasts too long.
     """
 
     uid = models.UUIDField(unique=True)
@@ -38,6 +37,7 @@ class Wave(models.Model):
     flavors = ArrayField(models.BigIntegerField())
     borrowed = models.BooleanField(default=False)
     cycle = models.BigIntegerField()
+    priority = models.IntegerField(default=0)
     state = models.CharField(max_length=10, default=WaveState.ADMITTED.value)
     admitted_at = models.DateTimeField()
     launched_at = models.DateTimeField(null=True)
@@ -82,7 +82,7 @@ class Task(models.Model):
     Units, CPU and memory are what it holds while it holds.
 
     ``index`` counts the job's tasks over all groups; ``pod_index`` is the completion index in its group's Kubernetes
-    Job.
+    Job. ``eviction`` says for which claim it had to leave.
     """
 
     wave = models.ForeignKey(Wave, on_delete=models.CASCADE, related_name="tasks")
@@ -103,6 +103,7 @@ class Task(models.Model):
     exit_code = models.IntegerField(null=True)
     reason = models.CharField(max_length=60, blank=True)
     message = models.TextField(blank=True)
+    eviction = models.ForeignKey("Eviction", null=True, on_delete=models.SET_NULL, db_index=False, related_name="gone")
 
     class Meta:
         """A task once in its wave; what holds is read by partial index."""
