@@ -100,7 +100,9 @@ def page(
     if not name:
         made = context["now"].timestamp() if "now" in context else 0
         live = {"topics": fragments.topics, "since": f"{made:.3f}"}
-        return render(request, template, {**context, "parts": fragments, **live})
+        response = render(request, template, {**context, "parts": fragments, **live})
+        response.headers["Cache-Control"] = "private, no-cache"
+        return response
     if name not in fragments.by_name:
         raise NotFound(f"This page has no part {name!r}.")
     html = fragments.html(name, request, context)

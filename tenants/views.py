@@ -82,6 +82,13 @@ def tokens(request: HttpRequest) -> HttpResponse:
     return render(request, "portal/tokens.html", context, status=422 if form.errors else 200)
 
 
+def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Say in words why a form was not taken: it was open too long, or cookies are off."""
+    del reason
+    detail = "This form is out of date, or your browser keeps no cookies. Nothing was changed: load the page again."
+    return render(request, "403.html", {"detail": detail}, status=403)
+
+
 def token_rows(by: Actor, now: datetime) -> list[TokenRow]:
     """Return one's tokens that are not revoked, newest first."""
     return [

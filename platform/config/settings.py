@@ -219,3 +219,5 @@ LOGGING = logging_settings(
     level=env("TIDEGATE_LOG_LEVEL", "INFO").upper(), form=Format(env("TIDEGATE_LOG_FORMAT", "json"))
 )
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+
+CSRF_FAILURE_VIEW = "tenants.views.csrf_failed"

@@ -65,6 +65,7 @@ def job(request: HttpRequest, uid: UUID) -> HttpResponse:
         "tab": tab,
         "tab_title": tab,
         "palette": palette(by),
+        "api_href": f"/api/v1/jobs/{uid}",
         "curl": f'curl -H "Authorization: Bearer $TIDEGATE_TOKEN" {request.build_absolute_uri(f"/api/v1/jobs/{uid}")}',
     }
     return page(request, "portal/job.html", context, parts)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from queues.queries.rows import Cell, NodeRow
 
 MOST_NODES = 64
+PER_LINE = 12
 MODES = ("team", "user", "state")
 TONES = {"pending": "starting", "leaving": "leaving", "running": "running"}
 
@@ -48,9 +49,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """All places; ``dense`` where there are so many machines that each is one square."""
+    """All places; where so many machines are there that each is one square (``dense``), ``crowd`` has lines of those."""
 
     places: tuple[Place, ...]
+    crowd: tuple[tuple[str, tuple[MapRow, ...]], ...]
     width: int
     dense: bool
     mode: str
@@ -75,7 +77,14 @@ def gpu_map(nodes: Iterable[NodeRow], palette: Mapping[str, str], *, mode: str, 
             for node in group
         )
         places.append(Place(title=title, rows=rows))
-    return Map(places=tuple(places), width=width, dense=dense, mode=mode, only_mine=only_mine, nodes=len(shown))
+    crowd = tuple(
+        (where.title if start == 0 else "", where.rows[start : start + PER_LINE])
+        for where in places
+        for start in range(0, len(where.rows), PER_LINE)
+    )
+    return Map(
+        places=tuple(places), crowd=crowd, width=width, dense=dense, mode=mode, only_mine=only_mine, nodes=len(shown)
+    )
 
 
 def place(node: NodeRow) -> str:

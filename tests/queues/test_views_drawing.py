@@ -207,6 +207,7 @@ def test_more_than_64_machines_fold_to_one_square_each() -> None:
 
     assert shown.dense
     assert [square.short for square in shown.places[0].rows[0].squares] == ["2/8"]
+    assert [(title, len(rows)) for title, rows in shown.crowd] == [("h100 · r1", 12), *[("", 12)] * 4, ("", 5)]
 
 
 def test_machines_of_a_gpu_type_stand_together() -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from queues.models import ClusterState, Decision
 from tests.queues import crowd
-from tests.queues.lab import NOW, Lab
+from tests.queues.lab import NOW, Lab, node
 
 INLINE = re.compile(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|javascript:")
 PAGES = {
@@ -242,3 +242,23 @@ def test_the_map_names_no_job_of_a_team_that_one_does_not_see(lab: Lab, shown: d
     assert "runs" in ours
     assert str(shown["running"]) not in theirs
     assert "another team" in theirs
+
+
+def test_a_form_that_is_out_of_date_is_refused_in_words(lab: Lab) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(lab.ann.user)
+
+    response = client.post("/theme", {"theme": "dark"})
+
+    assert response.status_code == 403
+    assert "Nothing was changed: load the page again." in response.content.decode()
+
+
+def test_a_crowded_map_has_one_square_a_machine(lab: Lab) -> None:
+    for number in range(70):
+        node(lab.cluster, f"x{number:02}", lab.h100)
+
+    text = browser(lab.ann).get("/?part=map").content.decode()
+
+    assert "76 nodes" in text
+    assert text.count('class="sum') == 76
