@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """All places; where so many machines are there that each is one square (``dense``), ``crowd`` has lines of those."""
+    """All places; on a crowded map (``dense``) each machine is one square, and ``crowd`` has lines of those."""
 
     places: tuple[Place, ...]
     crowd: tuple[tuple[str, tuple[MapRow, ...]], ...]
