@@ -13,6 +13,8 @@ from clusters.emulator import Emulator
 from clusters.emulator.world import demo
 from clusters.kube import KubeCluster, connect
 from clusters.port import GroupSpec, Launch, Pin, Placement, TaskSpec, WaveRef
+from queues.admission.reasons import Code
+from queues.states import JobState
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("platform", "tenants", "queues", "tests/servers.py", "docker-compose.yml", "Makefile", ".ci/run")
@@ -118,6 +120,13 @@ def test_every_make_target_and_file_that_the_documents_name_is_there() -> None:
         for link in re.findall(r"\]\(([^)#]+)\)", text(name)):
             if "://" not in link:
                 assert ((ROOT / name).parent / link).exists(), f"{name}: {link}"
+
+
+def test_the_semantics_name_every_reason_for_waiting_and_every_state() -> None:
+    said = text("docs/semantics.md")
+
+    assert [code for code in Code if f"`{code}`" not in said] == []
+    assert [state for state in JobState if state not in said] == []
 
 
 def test_readme_names_the_demos_logins() -> None:
