@@ -16,13 +16,14 @@ from queues.models import Job
 from queues.queries.filters import JobFilter
 from queues.queries.history import event_row, found_events
 from queues.queries.jobs import found_jobs, job_rows
+from queues.spec.schema import SCHEMA
 from tenants.errors import DomainError, Invalid, Unreadable
 from tenants.permissions import Actor
 from tenants.rest.pages import PARAMS
 from tenants.rest.schema import PAGING, paged
 from tenants.rest.views import MIB, RestView, refuse_unknown
 
-SPEC = {"application/json": {"type": "object"}, "application/yaml": {"type": "object"}}
+SPEC = {"application/json": SCHEMA, "application/yaml": SCHEMA}
 LIST_PARAMS = frozenset(shapes.JobQuery().fields) | PARAMS | {"fields"}
 
 
