@@ -96,11 +96,12 @@ def allocation(by: Actor, *, flavor: str = "") -> tuple[NodeRow, ...]:
 def _cells(by: Actor, nodes: list[int]) -> dict[int, list[Cell]]:
     """Return a cell for each task on machines; a map may have ten thousands, so that no model is made for one."""
     visible = frozenset(visible_teams(by, Permission.VIEW_JOB).values_list("id", flat=True))
-    waves = _waves_on(nodes)
     cells: dict[int, list[Cell]] = defaultdict(list)
     columns = ("node_id", "wave_id", "units", "state", "index", "started_at")
-    tasks = Task.objects.filter(node__in=nodes, state__in=sorted(TASK_HOLDING)).order_by("node_id", "id")
-    for node, of_wave, units, state, index, started_at in tasks.values_list(*columns):
+    holding = Task.objects.filter(node__in=nodes, state__in=sorted(TASK_HOLDING)).order_by("node_id", "id")
+    tasks = list(holding.values_list(*columns))
+    waves = _waves({of_wave for _, of_wave, *_ in tasks})
+    for node, of_wave, units, state, index, started_at in tasks:
         wave = waves[of_wave]
         if wave.job.team_id not in visible:
             cells[node].append(Cell(units=units, state=state))
@@ -124,9 +125,9 @@ def _cells(by: Actor, nodes: list[int]) -> dict[int, list[Cell]]:
     return cells
 
 
-def _waves_on(nodes: list[int]) -> dict[int, Wave]:
-    holding = Task.objects.filter(node__in=nodes, state__in=sorted(TASK_HOLDING)).values("wave")
-    waves = Wave.objects.filter(id__in=holding).select_related("job__team", "job__user").only(*SHOWN)
+def _waves(ids: set[int]) -> dict[int, Wave]:
+    """Return waves by id: those of tasks already read, since what holds may change from one statement to the next."""
+    waves = Wave.objects.filter(id__in=ids).select_related("job__team", "job__user").only(*SHOWN)
     return {wave.id: wave for wave in waves.order_by("id")}
 
 
