@@ -221,21 +221,14 @@ def tide(order: QueueOrder) -> tuple[Reach, ...]:
     if not rest:
         return (Reach(rows=first),)
     free = _("%s free") % order.free if order.free else _("None free")
-    if not first:
-        text = _("%(free)s: row %(rank)s needs %(units)s") % {
-            "free": free,
-            "rank": rest[0].rank or 1,
-            "units": rest[0].units,
-        }
-        return (Reach(rows=(), line=text), Reach(rows=rest))
-    last = first[-1].rank or len(first)
-    text = _("%(free)s: up to row %(last)s start next; row %(rank)s needs %(units)s") % {
-        "free": free,
-        "last": last,
-        "rank": rest[0].rank or last + 1,
-        "units": rest[0].units,
-    }
-    return (Reach(rows=first, line=text), Reach(rows=rest))
+    starts = _("up to row %s start next") % (first[-1].rank or len(first)) if first else ""
+    following = next((row for row in rest if row.job and row.job.shape == "gang"), None)
+    if following is rest[0]:
+        needs = _("row %(rank)s needs %(units)s together") % {"rank": following.rank, "units": following.units}
+    else:
+        needs = _("no row below starts now")
+    line = f"{free}: {'; '.join(filter(None, (starts, needs)))}"
+    return (Reach(rows=first, line=line), Reach(rows=rest))
 
 
 @register.filter

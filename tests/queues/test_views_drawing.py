@@ -1,18 +1,18 @@
 """Numbers and times as pages draw them."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from queues.queries import queue_order
 from queues.queries.rows import Cell, FlavorNumbers, NodeRow, OrderRow, QueueOrder, TeamBar
 from queues.templatetags import portal
 from queues.views.drawing import bar, bar_groups, flavor_spans, percent
 from queues.views.map import gpu_map
 from queues.views.phases import Phase, laid_out
-
-NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
+from tests.queues.lab import NOW, Lab
 
 
 def team_bar(**changes: Any) -> TeamBar:  # noqa: ANN401  fields of TeamBar
@@ -143,12 +143,21 @@ def order(*starts: bool, free: int = 14) -> QueueOrder:
     [
         ((), [""]),
         ((True, True), [""]),
-        ((True, False), ["14 free: up to row 1 start next; row 2 needs 8", ""]),
-        ((False, False), ["14 free: row 1 needs 8", ""]),
+        ((True, False), ["14 free: up to row 1 start next; no row below starts now", ""]),
+        ((False, False), ["14 free: no row below starts now", ""]),
     ],
 )
 def test_a_rule_stands_where_the_free_units_end(starts: tuple[bool, ...], lines: list[str]) -> None:
     assert [group.line for group in portal.tide(order(*starts))] == lines
+
+
+def test_the_rule_says_how_many_the_next_gang_needs_together(lab: Lab) -> None:
+    lab.start(lab.submit(gpus="h100:8"))
+    lab.submit(name="big", shape="gang", tasks=4, gpus="h100:8")
+
+    shown = queue_order(lab.ann, "h100", now=NOW)
+
+    assert [group.line for group in portal.tide(shown)] == ["24 free: row 1 needs 32 together", ""]
 
 
 def node(number: int, *cells: Cell, flavor: str = "h100", **changes: Any) -> NodeRow:  # noqa: ANN401  fields of NodeRow
