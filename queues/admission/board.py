@@ -97,6 +97,12 @@ class Plan:
             if flavor in self.lines:
                 self.lines[flavor].take(place, count * sign)
 
+    def change_in(self, lines: dict[int, Line], place: int) -> None:
+        """Count the plan's ask in the quota of another."""
+        for flavor, units in self.option.needs:
+            if flavor in lines:
+                lines[flavor].take(place, units)
+
     def free(self, node: int, room: Room) -> None:
         """Add room beside the plan on one of its nodes (negative: take it)."""
         if node in self.spare:
@@ -130,6 +136,7 @@ class Board:
         self.plans: list[Plan] = []
         self.kept: dict[int, Room] = {}
         self.coming: dict[int, Room] = {}
+        self.leaving_until: list[tuple[Milliseconds, dict[int, Room]]] = []
         self._reserved: dict[int, Room] = {}
         self._freed: dict[int, Room] = {}
         self._reduced: dict[int, Room] = {}
@@ -165,6 +172,8 @@ class Board:
             self._use(place, flavor, sums[place, flavor, firm, soft], firm=firm, soft=soft)
 
     def _count_leaving(self, attempt: Attempt) -> None:
+        until = self.world.now if attempt.ends_by is None else attempt.ends_by
+        self.leaving_until.append((until, rooms_of(attempt, attempt.placed)))
         for node, room in rooms_of(attempt, attempt.placed).items():
             self.coming[node] = plus(self.coming.get(node, NOTHING), room)
             if attempt.claimed:
@@ -490,6 +499,8 @@ class Board:
 
     def _leave(self, attempt: Attempt, placed: tuple[Placed, ...], *, soft: bool) -> None:
         touched = rooms_of(attempt, placed)
+        if attempt.grace:
+            self.leaving_until.append((self.world.now + attempt.grace, touched))
         for node, room in touched.items():
             if attempt.grace:
                 self.coming[node] = plus(self.coming.get(node, NOTHING), room)

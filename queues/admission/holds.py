@@ -1,9 +1,11 @@
 """Bounded wait: named sets of units, planned starts, and whose hold comes first (SEMANTICS 7)."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from queues.admission.board import NOTHING, Asker, Board, Plan, minus, negative, rooms, rooms_of
+from queues.admission.board import NOTHING, Asker, Board, Plan, minus, negative, rooms
+from queues.admission.futures import Future, Futures
 from queues.admission.nodes import Ground, Room, survey
 from queues.admission.order import Key, asker_of, turn_key
 from queues.admission.placement import witness
@@ -24,17 +26,6 @@ class Holder:
     key: Key
 
 
-@dataclass(slots=True)
-class _Future:
-    """The world at a time: what is free then, quota then, and quota now without the team's own that end by then."""
-
-    ground: Ground
-    lines: dict[int, Line]
-    own: dict[int, Line]
-    user_units: int
-    counted: set[int]
-
-
 class Planner:
     """Plans starts on the board as it is now."""
 
@@ -43,6 +34,7 @@ class Planner:
         self._board = board
         self._record = record
         self._empty: Ground | None = None
+        self._futures = Futures(board)
         self._shares = {
             place: Share(borrowed(board.hard, place), board.tree.weight[place])
             for place in range(1, len(board.tree.parent))
@@ -90,100 +82,56 @@ class Planner:
 
     # --- planned starts
 
-    def plan(self, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
-        """Return the earliest start that can be planned without the nodes to avoid."""
-        times = self._times()
-        if not times or self._try(holder, option, times[-1], avoid) is None:
+    def plan(
+        self, holder: Holder, option: Option, avoid: frozenset[int], before: Milliseconds | None = None
+    ) -> Plan | None:
+        """Return the earliest start (``before`` a time) that can be planned without the nodes to avoid."""
+        times = self._futures.times
+        if before is not None:
+            times = times[: bisect_left(times, before)]
+        last = self._try(holder, option, times[-1], avoid) if times else None
+        if last is None:
             return None
         low, high = 0, len(times) - 1
+        best = last
         while low < high:
             middle = (low + high) // 2
-            if self._try(holder, option, times[middle], avoid) is None:
+            found = self._try(holder, option, times[middle], avoid)
+            if found is None:
                 low = middle + 1
             else:
-                high = middle
-        return self._try(holder, option, times[low], avoid)
+                high, best = middle, found
+        return best
 
-    def _times(self) -> list[Milliseconds]:
-        board = self._board
-        now = board.world.now
-        ends = {attempt.ends_by for attempt in board.running.values() if attempt.ends_by is not None}
-        ends |= {entry.ends for entry in board.log if entry.ends is not None}
-        ends |= {a.ends_by for a in board.world.attempts if a.leaving and a.ends_by is not None}
-        return sorted({now, *(at for at in ends if at > now)})
-
-    def _future(self, holder: Holder, at: Milliseconds, avoid: Iterable[int]) -> _Future:
-        board = self._board
-        case = holder.asker.case
-        future = _Future(
-            ground=board.later(),
-            lines={flavor: line.copy() for flavor, line in board.lines.items()},
-            own={flavor: line.copy() for flavor, line in board.lines.items()},
-            user_units=0,
-            counted=set(),
-        )
-        for attempt in board.running.values():
-            place = board.tree.number[attempt.team]
-            ended = attempt.ends_by is not None and attempt.ends_by <= at
-            rows = attempt.placed + attempt.surplus if ended else attempt.surplus
-            if not rows:
-                continue
-            for node, room in rooms_of(attempt, rows).items():
-                future.ground.shift(node, room)
-            firm = not (attempt.borrow and attempt.preemptible)
-            for flavor, units in units_of(attempt, rows).items():
-                future.lines[flavor].take(place, -units)
-                if ended and firm:
-                    future.lines[flavor].take_firm(place, -units)
-                if place == case.place and (ended or attempt.surplus):
-                    future.own[flavor].take(place, -units)
-                    if attempt.user == holder.job.user:
-                        future.user_units += units
-                elif attempt.surplus:
-                    soft = units_of(attempt, attempt.surplus).get(flavor, 0)
-                    future.own[flavor].take(place, -soft)
-        for entry in board.log:
-            if entry.ends is not None and entry.ends <= at:
-                for node, room in rooms(entry.option, entry.placed).items():
-                    future.ground.shift(node, room)
-                for flavor, units in entry.option.needs:
-                    future.lines[flavor].take(entry.case.place, -units)
-                    if entry.case.place == case.place:
-                        future.own[flavor].take(entry.case.place, -units)
-                        if entry.user == holder.job.user:
-                            future.user_units += units
-        for plan in board.plans:
-            if plan.job != holder.job.id and plan.in_use_at(at):
-                future.counted.add(plan.job)
-                for flavor, units in plan.option.needs:
-                    future.lines[flavor].take(plan.case.place, units)
-        for node in avoid:
-            if node in future.ground.where:
-                future.ground.set(node, NOTHING)
-        return future
-
-    def _standing(self, holder: Holder, option: Option, future: _Future) -> tuple[Standing, int | None]:
-        """Return what the job will rest on, and the highest node of its path within which it will be."""
+    def _standing(self, holder: Holder, option: Option, own: dict[tuple[int, int], int]) -> tuple[Standing, int | None]:
+        """Return what the job rests on without units of its own team, and the highest node within which it is."""
         tree, place = self._board.tree, holder.asker.case.place
-        nodes = [future.own[flavor].within(place, units) for flavor, units in option.needs]
+        nodes = []
+        for flavor, units in option.needs:
+            line, gone = self._futures.without_surplus[flavor], own.get((place, flavor), 0)
+            line.take(place, -gone)
+            nodes.append(line.within(place, units))
+            line.take(place, gone)
         known = [node for node in nodes if node is not None]
         if len(known) < len(nodes):
             return Standing.BORROWER, None
         return Standing.GUARANTEED, min(known, key=lambda node: len(tree.path[node]), default=place)
 
-    def _allowed(self, holder: Holder, option: Option, future: _Future, standing: Standing) -> bool:
+    def _allowed(
+        self, holder: Holder, option: Option, future: Future, lines: dict[int, Line], standing: Standing
+    ) -> bool:
         """Whether limits and quota will let the job start then."""
         board, case = self._board, holder.asker.case
         queue = board.queues[holder.job_class.queue]
         room = board.user_room(case.place, queue, holder.job.user)
-        if room is not None and room + future.user_units < option.units:
+        if room is not None and room + future.ended_of_user.get((case.place, holder.job.user), 0) < option.units:
             return False
         if standing is Standing.BORROWER:
             needs_limit = queue.limit_needed_to_borrow and holder.asker.ends is None
             if not case.shape.ask.borrow or needs_limit or backs_off(board, holder.job_class, holder.job):
                 return False
         for flavor, units in option.needs:
-            line = future.lines[flavor]
+            line = lines[flavor]
             if line.limited_by(case.place, units) is not None:
                 return False
             if line.available(case.place) < units or (case.shape.firm and not line.covers(case.place, units)):
@@ -195,32 +143,41 @@ class Planner:
         holder: Holder,
         option: Option,
         at: Milliseconds,
-        avoid: Iterable[int],
+        avoid: frozenset[int],
         placed: tuple[Placed, ...] | None = None,
     ) -> Plan | None:
-        board = self._board
-        future = self._future(holder, at, avoid)
-        standing, node = self._standing(holder, option, future)
-        if not self._allowed(holder, option, future, standing):
+        board, place = self._board, holder.asker.case.place
+        future = self._futures.at(at)
+        lines = {flavor: future.lines[flavor].copy() for flavor, _ in option.needs}
+        counted = [plan for plan in board.plans if plan.job != holder.job.id and plan.in_use_at(at)]
+        for plan in counted:
+            plan.change_in(lines, plan.case.place)
+        standing, node = self._standing(holder, option, future.ended)
+        if not self._allowed(holder, option, future, lines, standing):
             return None
-        if standing is Standing.BORROWER:
+        ground = future.ground(avoid)
+        if standing is Standing.BORROWER and board.kept:
+            ground = ground.copy()
             for kept, room in board.kept.items():
-                future.ground.shift(kept, negative(room))
-        found = witness(future.ground, option) if placed is None else placed
+                ground.shift(kept, negative(room))
+        found = witness(ground, option) if placed is None else placed
         if found is None:
             return None
         needs = rooms(option, found)
         spare: dict[int, Room] = {}
         for number, room in needs.items():
-            kind = future.ground.where.get(number)
+            kind = ground.where.get(number)
             if kind is None:
                 return None
             spare[number] = minus((kind.units, kind.cpu, kind.memory, kind.pods), room)
             if any(left < 0 < part for left, part in zip(spare[number], room, strict=True)):
                 return None
         for flavor, units in option.needs:
-            future.lines[flavor].take(holder.asker.case.place, units)
-        return self._made(holder, option, found, at, standing, node, needs, spare, future)
+            lines[flavor].take(place, units)
+        plan = self._made(holder, option, found, at, standing, node, needs)
+        plan.spare, plan.lines = spare, lines
+        plan.counted = frozenset(other.job for other in counted)
+        return plan
 
     def _made(
         self,
@@ -231,8 +188,6 @@ class Planner:
         standing: Standing,
         node: int | None,
         needs: dict[int, Room],
-        spare: dict[int, Room],
-        future: _Future | None,
     ) -> Plan:
         return Plan(
             job=holder.job.id,
@@ -247,9 +202,9 @@ class Planner:
             standing=standing,
             node=node,
             needs=needs,
-            spare=spare,
-            lines=future.lines if future is not None else {},
-            counted=frozenset(future.counted if future is not None else ()),
+            spare={},
+            lines={},
+            counted=frozenset(),
             limit=holder.job.limit,
             grace=holder.job.grace,
             evictions=holder.job.evictions,
@@ -258,9 +213,7 @@ class Planner:
     def _endless(self, holder: Holder, option: Option, placed: tuple[Placed, ...]) -> Plan | None:
         """Return a hold without a time on a named set, where limits let the job start once others are gone."""
         board = self._board
-        future = self._future(holder, self._times()[-1], ())
-        self._leave_out_own(holder, placed, future)
-        standing, node = self._standing(holder, option, future)
+        standing, node = self._standing(holder, option, self._own_on(holder, placed))
         case = holder.asker.case
         if standing is Standing.BORROWER and not case.shape.ask.borrow:
             return None
@@ -270,20 +223,20 @@ class Planner:
             return None
         if self._tired(holder, option):
             return None
-        return self._made(holder, option, placed, None, standing, node, rooms(option, placed), {}, None)
+        return self._made(holder, option, placed, None, standing, node, rooms(option, placed))
 
-    def _leave_out_own(self, holder: Holder, placed: tuple[Placed, ...], future: _Future) -> None:
-        """Take out of usage the team's own endless attempts on the named nodes: the hold waits for them."""
-        place, now = holder.asker.case.place, self._board.world.now
+    def _own_on(self, holder: Holder, placed: tuple[Placed, ...]) -> dict[tuple[int, int], int]:
+        """Return the units of the team's own attempts that end in time or lie on the named nodes: it waits for them."""
+        place = holder.asker.case.place
+        own = dict(self._futures.at(self._futures.times[-1]).ended)
         nodes = {row.node for row in placed}
         for attempt in self._board.running.values():
-            ended = attempt.ends_by is not None and attempt.ends_by >= now
-            if self._board.tree.number[attempt.team] != place or ended:
+            if self._board.tree.number[attempt.team] != place or attempt.ends_by is not None:
                 continue
-            rows = tuple(row for row in attempt.placed if row.node in nodes)
-            if rows:
+            if any(row.node in nodes for row in attempt.placed):
                 for flavor, units in units_of(attempt, attempt.placed).items():
-                    future.own[flavor].take(place, -units)
+                    own[place, flavor] = own.get((place, flavor), 0) + units
+        return own
 
     def _tired(self, holder: Holder, option: Option) -> bool:
         return tired(self._board, holder.job, option)
@@ -293,6 +246,7 @@ class Planner:
     def renew(self, jobs: dict[int, Waiting]) -> None:
         """Plan the holds of the world again, in their order; a better plan replaces an old one."""
         board = self._board
+        self._futures = Futures(board)
         avoid: set[int] = set()
         for hold in board.world.holds:
             job_class = board.classes.get(hold.job_class)
@@ -309,6 +263,7 @@ class Planner:
         """Plan again what others with a better right have taken away in this cycle; return whether there was any."""
         board = self._board
         broken = [plan for plan in board.plans if plan.broken()]
+        self._futures = Futures(board)
         for plan in broken:
             board.plans.remove(plan)
         for plan in broken:
@@ -326,8 +281,8 @@ class Planner:
         old = None
         if hold.at is not None and hold.at >= now and avoid.isdisjoint(row.node for row in hold.placed):
             old = self._try(holder, option, hold.at, avoid, hold.placed)
-        new = self._earliest(holder, avoid)
-        if old is not None and (new is None or new.at is None or (old.at is not None and new.at >= old.at)):
+        new = self._earliest(holder, avoid, None if old is None else old.at)
+        if old is not None and new is None:
             old.moved = hold.moved
             return old
         if new is not None:
@@ -343,11 +298,11 @@ class Planner:
             return self._endless(holder, option, hold.placed)
         return None if new is None else self._endless(holder, option, new)
 
-    def _earliest(self, holder: Holder, avoid: frozenset[int]) -> Plan | None:
+    def _earliest(self, holder: Holder, avoid: frozenset[int], before: Milliseconds | None = None) -> Plan | None:
         """Return the plan with the earliest start among the listed flavors, ties by list order."""
         best: Plan | None = None
         for option in holder.asker.case.shape.options:
-            plan = self.plan(holder, option, avoid)
+            plan = self.plan(holder, option, avoid, before)
             if plan is not None and plan.at is not None and (best is None or best.at is None or plan.at < best.at):
                 best = plan
         return best
@@ -355,6 +310,7 @@ class Planner:
     def make(self, holders: list[Holder]) -> None:
         """Give holds in hold order, on disjoint nodes, to jobs that have waited long enough."""
         board = self._board
+        self._futures = Futures(board)
         avoid = {node for plan in board.plans for node in plan.needs}
         blocked: set[int] = set()
         failed: set[object] = set()
@@ -405,15 +361,14 @@ class Planner:
 
     def _in_order(self, holders: list[Holder]) -> list[Holder]:
         """Sort: guaranteed demand first; siblings by what they borrowed when the cycle began; then the longest wait."""
-        last = self._times()[-1]
+        ended = self._futures.at(self._futures.times[-1]).ended
         rounds: tuple[list[Holder], list[Holder]] = ([], [])
         standings: dict[object, bool] = {}
         for holder in holders:
             case = holder.asker.case
             if case not in standings:
-                future = self._future(holder, last, ())
                 standings[case] = any(
-                    self._standing(holder, option, future)[0] is Standing.GUARANTEED for option in case.shape.options
+                    self._standing(holder, option, ended)[0] is Standing.GUARANTEED for option in case.shape.options
                 )
             rounds[0 if standings[case] else 1].append(holder)
         return [holder for group in rounds for holder in self._merged(ROOT, group)]

@@ -343,6 +343,8 @@ class Claimant:
     # --- the best set
 
     def _choose(self, candidates: list[Candidate], lacking: list[int]) -> tuple[list[Candidate] | None, bool]:
+        if not candidates or not self._succeeds(candidates):
+            return None, True
         groups = self._merged(candidates)
         sets = 1
         for group in groups:

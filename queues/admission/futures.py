@@ -1,0 +1,92 @@
+"""The world at later times, as far as sure ends tell: what is free then, and whose quota is left (SEMANTICS 7)."""
+
+from collections.abc import Iterable
+
+from queues.admission.board import NOTHING, Board, negative, rooms, rooms_of
+from queues.admission.nodes import Ground
+from queues.admission.quota import Line, units_of
+from queues.admission.world import Milliseconds
+
+
+class Future:
+    """The world at one time: all attempts that surely end by then have ended, and surplus is taken back."""
+
+    def __init__(self, board: Board, at: Milliseconds, ground: Ground, lines: dict[int, Line]) -> None:
+        """``ground`` is the room when all that leaves has gone, ``lines`` the usage without surplus."""
+        self.ended: dict[tuple[int, int], int] = {}
+        self.ended_of_user: dict[tuple[int, int], int] = {}
+        self.lines = lines
+        self._ground = ground
+        self._shown: Ground | None = None
+        self._avoided: frozenset[int] = frozenset()
+        for until, room_of in board.leaving_until:
+            if until > at:
+                for node, room in room_of.items():
+                    ground.shift(node, negative(room))
+        for attempt in board.running.values():
+            if attempt.surplus:
+                for node, room in rooms_of(attempt, attempt.surplus).items():
+                    ground.shift(node, room)
+            if attempt.ends_by is None or attempt.ends_by > at:
+                continue
+            for node, room in rooms_of(attempt, attempt.placed).items():
+                ground.shift(node, room)
+            firm = not (attempt.borrow and attempt.preemptible)
+            place = board.tree.number[attempt.team]
+            for flavor, units in units_of(attempt, attempt.placed).items():
+                self._end(place, flavor, attempt.user, units, firm=firm)
+        for entry in board.log:
+            if entry.ends is not None and entry.ends <= at:
+                for node, room in rooms(entry.option, entry.placed).items():
+                    ground.shift(node, room)
+                for flavor, units in entry.option.needs:
+                    self._end(entry.case.place, flavor, entry.user, units, firm=entry.case.shape.firm)
+
+    def _end(self, place: int, flavor: int, user: int, units: int, *, firm: bool) -> None:
+        self.lines[flavor].take(place, -units)
+        if firm:
+            self.lines[flavor].take_firm(place, -units)
+        self.ended[place, flavor] = self.ended.get((place, flavor), 0) + units
+        self.ended_of_user[place, user] = self.ended_of_user.get((place, user), 0) + units
+
+    def ground(self, avoid: Iterable[int]) -> Ground:
+        """Return the room without some nodes; the caller leaves it as it is."""
+        wanted = frozenset(avoid)
+        if self._shown is None or not self._avoided <= wanted:
+            self._shown, self._avoided = self._ground.copy(), frozenset()
+        for node in wanted - self._avoided:
+            if node in self._shown.where:
+                self._shown.set(node, NOTHING)
+        self._avoided = wanted
+        return self._shown
+
+
+class Futures:
+    """Futures of a board that does not change meanwhile, each worked out once."""
+
+    def __init__(self, board: Board) -> None:
+        """Look at the board as it is now."""
+        self._board = board
+        self._known: dict[Milliseconds, Future] = {}
+        self.without_surplus = {flavor: line.copy() for flavor, line in board.lines.items()}
+        for attempt in board.running.values():
+            if attempt.surplus:
+                for flavor, units in units_of(attempt, attempt.surplus).items():
+                    self.without_surplus[flavor].take(board.tree.number[attempt.team], -units)
+        now = board.world.now
+        ends = {attempt.ends_by for attempt in board.running.values() if attempt.ends_by is not None}
+        ends |= {entry.ends for entry in board.log if entry.ends is not None}
+        ends |= {until for until, _ in board.leaving_until}
+        self.times: list[Milliseconds] = sorted({now, *(at for at in ends if at > now)})
+
+    def at(self, at: Milliseconds) -> Future:
+        """Return the world at a time."""
+        known = self._known.get(at)
+        if known is None:
+            lines = {flavor: line.copy() for flavor, line in self.without_surplus.items()}
+            for attempt in self._board.world.attempts:
+                if attempt.leaving and not attempt.claimed and (attempt.ends_by is None or attempt.ends_by <= at):
+                    for flavor, units in units_of(attempt, attempt.placed).items():
+                        lines[flavor].take(self._board.tree.number[attempt.team], -units)
+            known = self._known[at] = Future(self._board, at, self._board.later(), lines)
+        return known
