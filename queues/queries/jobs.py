@@ -1,6 +1,6 @@
 """Lists of jobs, and one job."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
@@ -15,7 +15,7 @@ from queues.queries.filters import JobFilter
 from queues.queries.reasons import Reasons
 from queues.queries.rows import GroupRow, JobDetail, JobPage, JobRow
 from queues.spec import runs
-from queues.states import ENDED, HOLDING, JobState
+from queues.states import ENDED, HOLDING, JobState, TaskState
 from tenants.errors import NotFound, Unreadable
 from tenants.models import Flavor
 from tenants.permissions import Actor, Permission, can
@@ -164,14 +164,23 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
 
 
 def _tasks_by_state(job: Job, groups: list[TaskGroup]) -> dict[str, int]:
-    """Count the tasks by where their newest run stands; those without one in this attempt wait."""
-    newest = Task.objects.filter(wave__job=job, wave__attempt=job.attempt).order_by("index", "-id").distinct("index")
-    counts: dict[str, int] = defaultdict(int)
-    for state in newest.values_list("state", flat=True):
-        counts[state] += 1
+    """Count the tasks by where each stands now: of a gang in this attempt, of an independent job since it began."""
     tasks = sum(group.tasks for group in groups)
-    waiting = min(tasks - sum(counts.values()), tasks) if job.waiting_tasks else 0
-    return dict(counts) | ({"waiting": waiting} if waiting > 0 else {})
+    runs_of = Task.objects.filter(wave__job=job)
+    if job.shape != JobShape.INDEPENDENT:
+        if job.waiting_tasks:
+            return {"waiting": tasks}
+        runs_of = runs_of.filter(wave__attempt=job.attempt)
+    newest = runs_of.order_by("index", "-id").distinct("index").values_list("state", flat=True)
+    counts = Counter(newest)
+    again = job.waiting_tasks - (tasks - counts.total())
+    for ended in (TaskState.STOPPED, TaskState.FAILED):
+        # A task that waits again stands no longer where its last run ended.
+        waits = max(0, min(again, counts[ended]))
+        counts[ended] -= waits
+        again -= waits
+    counts["waiting"] = job.waiting_tasks
+    return {state: count for state, count in counts.items() if count}
 
 
 def _may(job: Job, by: Actor) -> frozenset[str]:
