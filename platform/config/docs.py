@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.views import SpectacularAPIView
@@ -40,6 +41,7 @@ def error_kind(request: HttpRequest, name: str) -> HttpResponse:
     return JsonResponse(dict(explain(name)))
 
 
+@csrf_exempt  # it changes nothing, and a client without cookies must read why it is wrong
 def nothing(request: HttpRequest) -> HttpResponse:
     """Refuse every other address below /api."""
     raise NotFound(f"There is nothing at {request.path[:200]}. /api/docs lists what there is.")

@@ -99,6 +99,14 @@ def test_unknown_addresses_below_api_are_problems(client: Client, address: str) 
 
 
 @pytest.mark.django_db
+def test_a_post_without_cookies_to_an_unknown_address_is_a_problem_too() -> None:
+    client = Client(enforce_csrf_checks=True)
+
+    answer = client.post("/api/v1/nowhere", {}, content_type="application/json")
+
+    assert (answer.status_code, answer.headers["Content-Type"]) == (404, "application/problem+json")
+
+
 def test_unknown_pages_are_pages(client: Client) -> None:
     response = client.get("/nothing-here")
 
