@@ -429,6 +429,7 @@ def _as_waiting(hold: Hold) -> Waiting:
         limit=hold.limit,
         grace=hold.grace,
         evictions=hold.evictions,
+        idle=hold.idle,
     )
 
 

@@ -307,6 +307,7 @@ class Hold:
     limit: Milliseconds | None = None
     grace: Milliseconds = 0
     evictions: int = 0
+    idle: int = 0
     standing: Standing = Standing.GUARANTEED
     moved: str = ""
 

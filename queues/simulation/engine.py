@@ -107,6 +107,7 @@ class Engine:
         self._waiting: dict[int, Job] = {}
         self.fresh: set[int] = set()
         self._elastic = False
+        self._decided_at: Milliseconds = 0
         self._victims: dict[int, tuple[int, int]] = {}
         self.dirty = True
         self.quiet = True
@@ -375,6 +376,7 @@ class Engine:
                 limit=job.limit(self.time_limit(job.spec)),
                 grace=self.grace(job.spec),
                 evictions=job.evictions,
+                idle=job.idle,
             )
             self._counts[job_class.id] = self._counts.get(job_class.id, 0) + 1
             self.heads.add(row)
@@ -563,7 +565,7 @@ class Engine:
                 restart_cost=policy.restart_cost,
                 evictions_per_minute=policy.evictions_per_minute,
                 max_evictions=policy.max_evictions,
-                hold_idle_limit=policy.hold_idle_limit,
+                hold_idle_limit=None if policy.hold_idle_limit is None else policy.hold_idle_limit * 1000,
             ),
             flavors=self.flavors,
             teams=tuple(self._team_row(team) for team in self.teams.values()),
@@ -572,7 +574,11 @@ class Engine:
             attempts=tuple(self._attempt(run) for run in self.runs.values()),
             classes=tuple(row for row in self._classes.values() if self._counts.get(row.id)),
             claims=tuple(row for row in self.outcome.claims if self.by_id[row.job].row is not None),
-            holds=tuple(row for row in self.outcome.holds if self.by_id[row.job].row is not None),
+            holds=tuple(
+                replace(row, idle=self.by_id[row.job].idle)
+                for row in self.outcome.holds
+                if self.by_id[row.job].row is not None
+            ),
             evicted_at=tuple(at for at in self._evicted_at if at > self.now - 60_000),
         )
 
@@ -635,6 +641,7 @@ class Engine:
 
     def cycle(self) -> bool:
         """Decide once and let it take effect; return whether another cycle may change anything."""
+        self._add_idle()
         world = self.world()
         self.fresh.clear()
         before = self._clock()
@@ -649,11 +656,32 @@ class Engine:
             )
         for growth in outcome.growth:
             self._grow(growth)
+        self._watch_idle()
         self._note_holds(old, outcome)
         self._note_reasons(outcome)
         changed = bool(outcome.admissions or outcome.evictions or outcome.growth)
         changed = changed or (old.claims, old.holds) != (outcome.claims, outcome.holds)
         return changed and (bool(self._waiting) or self._elastic)
+
+    def _add_idle(self) -> None:
+        """Charge jobs with the units that they have kept idle since the last cycle."""
+        for number, units in self.outcome.idle:
+            job = self.by_id[number]
+            if job.row is not None and self.now > self._decided_at:
+                job.idle += units * (self.now - self._decided_at)
+                self._again(job)
+        self._decided_at = self.now
+
+    def _watch_idle(self) -> None:
+        """Remember when a job will have kept units idle for long enough."""
+        for number, units in self.outcome.idle:
+            job = self.by_id[number]
+            groups = job.spec.groups
+            ask = groups[0].units if job.independent else sum(group.units * group.tasks for group in groups)
+            limit = self.policy.hold_idle_limit
+            left = (ask * 24 * 3_600_000 if limit is None else limit * 1000) - job.idle
+            if left > 0:
+                self.timer(self.now - -left // units)
 
     def _evict(self, eviction: Eviction) -> None:
         run = self.runs[eviction.attempt]
@@ -709,6 +737,7 @@ class Engine:
         row = job.row
         aging = world.policy.aging
         priority = effective_priority(aging, job.spec.priority, job.wait_from, self.now)
+        job.idle = 0
         if job.started is None:
             job.started = self.now
         if job.queued_since >= 0:

@@ -76,6 +76,7 @@ class Job:
     ended: State | None = None
     failed_tasks: bool = False
     evictions: int = 0
+    idle: int = 0
     off_since: Milliseconds | None = None
     queued_since: Milliseconds = 0
     started: Milliseconds | None = None
