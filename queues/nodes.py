@@ -70,7 +70,8 @@ def observe(cluster: int, view: View, *, now: datetime, names: Collection[str] |
 
 def count_outside(cluster: int, view: View, *, now: datetime, names: Collection[str] | None = None) -> bool:
     """Keep what pods use on nodes that no task of ours accounts for; return whether that changed."""
-    rows = Node.objects.filter(cluster_id=cluster, gone_at__isnull=True).select_related("flavor").order_by("id")
+    resources = dict(Flavor.objects.values_list("id", "resource"))
+    rows = Node.objects.filter(cluster_id=cluster, gone_at=None).defer("labels", "taints").order_by("id")
     if names is not None:
         rows = rows.filter(name__in=names)
     pods = {row.name: [pod for pod in view.pods_on(row.name) if pod.phase not in ENDED_PHASES] for row in rows}
@@ -78,7 +79,7 @@ def count_outside(cluster: int, view: View, *, now: datetime, names: Collection[
     changed = []
     for row in rows:
         others = [pod for pod in pods[row.name] if (pod.wave, pod.group, pod.index) not in ours]
-        used = _used(others, row.flavor.resource if row.flavor else None)
+        used = _used(others, resources.get(row.flavor_id or 0))
         if used != tuple(getattr(row, column) for column in OUTSIDE):
             for column, amount in zip(OUTSIDE, used, strict=True):
                 setattr(row, column, amount)

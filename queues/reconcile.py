@@ -61,7 +61,9 @@ def awaits_list(cluster: int, view: View) -> bool:
 def _follow(waves: QuerySet[Wave], view: View, places: Places, now: datetime) -> Findings:
     findings = Findings()
     placements = {pk: Placement(word) for pk, word in Flavor.objects.values_list("id", "placement")}
-    for wave, tasks in _with_tasks(waves.select_related("job__queue", "job__team").order_by("id")):
+    # Of thousands of rows most are as they should be: what is large and not looked at is left where it is.
+    light = waves.select_related("job").defer("job__spec", "job__labels", "wish_error").order_by("id")
+    for wave, tasks in _with_tasks(light):
         sight = look(wave, tasks, view, places, now=now)
         findings.pins += _pins(sight, places, placements)
         if sight.moves:
@@ -113,14 +115,11 @@ def _pins(sight: Sight, places: Places, placements: dict[int, Placement]) -> Ite
 def _sweep(view: View) -> Iterator[WaveRef]:
     """Have ended waves told to go again whose objects are still there; yield objects of waves that we do not know."""
     there = view.known_waves()
-    known = {str(wave.uid): wave for wave in Wave.objects.filter(uid__in=valid_uids(there))}
-    for uid, namespace in sorted(there.items()):
-        wave = known.get(uid)
-        if wave is None:
-            yield WaveRef(wave=uid, job="", number=0, namespace=namespace, groups=0)
-        elif wave.state == WaveState.ENDED and wave.wish_due_at is None and _is_older(wave.stopped_at, view):
-            Wave.objects.filter(id=wave.id, wish_due_at=None).update(wish=Wish.STOP, wish_due_at=view.as_of)
-
-
-def _is_older(told: datetime | None, view: View) -> bool:
-    return told is None or told + SKEW < view.as_of
+    known = Wave.objects.filter(uid__in=valid_uids(there))
+    over = known.filter(state=WaveState.ENDED, wish_due_at=None).exclude(stopped_at__gte=view.as_of - SKEW)
+    ids = list(over.values_list("id", flat=True))
+    if ids:
+        Wave.objects.filter(id__in=ids, wish_due_at=None).update(wish=Wish.STOP, wish_due_at=view.as_of)
+    strays = there.keys() - {str(uid) for uid in known.values_list("uid", flat=True)}
+    for uid in sorted(strays):
+        yield WaveRef(wave=uid, job="", number=0, namespace=there[uid], groups=0)
