@@ -56,8 +56,8 @@ class Present:
 
     ``classes`` also has those of running jobs, ``running`` tells these as they would wait again after an eviction.
     ``cut`` names the (class, user) of whom further jobs wait than are listed. ``lengths`` are sorted run times of
-    finished jobs by class, only where there are ``ENOUGH``. ``start_limits`` is what a waiting job's grace has in it for
-    a start that takes long, by queue.
+    finished jobs by class, only where there are ``ENOUGH``. ``start_limits`` is, by queue, what a waiting job's grace
+    has in it for a start that takes long.
     """
 
     world: World
