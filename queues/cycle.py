@@ -20,6 +20,8 @@ from queues.topics import topics_of
 
 LOCK = 0x71DE  # any number that nothing else in the database locks
 MOST_TURNS = 20
+# A run ends in time for others; the next wake-up goes on.
+LONGEST_RUN_SECONDS = 20.0
 
 Clock = Callable[[], datetime]
 Decide = Callable[[World, Heads], rules.Outcome]
@@ -27,16 +29,18 @@ Decide = Callable[[World, Heads], rules.Outcome]
 
 def run_cycle(clock: Clock, *, decide: Decide = rules.decide) -> int:
     """Turn until no wake-up is left; return how many turns, 0 when another worker is at it."""
-    for turns in range(MOST_TURNS):
+    turns, end = 0, time.monotonic() + LONGEST_RUN_SECONDS
+    while turns < MOST_TURNS and time.monotonic() < end:
         wanted = hints.version()
         with lock() as mine:
             if not mine:
                 return turns
             turn(clock(), decide)
+        turns += 1
         if hints.version() == wanted:
-            return turns + 1
+            return turns
     hints.wake()
-    return MOST_TURNS
+    return turns
 
 
 def turn(now: datetime, decide: Decide = rules.decide) -> Applied:
