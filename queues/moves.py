@@ -16,6 +16,7 @@ from queues.steps import step
 
 QUOTA_WORDS = "exceeded quota"
 RAN = (TaskState.RUNNING, TaskState.SUCCEEDED, TaskState.FAILED)
+TERMINATED = 143  # the exit code of a program that SIGTERM has ended
 UNDER_WAY = (JobState.ADMITTED, JobState.RUNNING)
 
 
@@ -56,7 +57,7 @@ def move_job(sight: Sight, *, now: datetime) -> None:
     if job.shape == JobShape.INDEPENDENT:
         _retry(job, failed, stopped, now=now)
     elif wave.state != WaveState.EVICTING and failed:
-        endings.fail_attempt(job, failed[0], now=now)
+        endings.fail_attempt(job, min(failed, key=_blame), now=now)
         return
     elif wave.state != WaveState.EVICTING and stopped:
         endings.interrupt(job, code=stopped[0].reason, text=stopped[0].message or stopped[0].reason, now=now)
@@ -65,6 +66,11 @@ def move_job(sight: Sight, *, now: datetime) -> None:
         endings.fail_start(wave, job, code=Trouble.K8S_QUOTA, text=sight.refusal, now=now, counts=False)
     elif wave.state != WaveState.EVICTING:
         _tell_trouble(sight, job)
+
+
+def _blame(task: Task) -> tuple[bool, float, int]:
+    """Sort tasks of a gang by how likely they took the others along: Kubernetes ends the rest with SIGTERM."""
+    return task.exit_code == TERMINATED, task.ended_at.timestamp() if task.ended_at else 0.0, task.id
 
 
 def _start_job(wave: Wave, *, now: datetime) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -145,6 +146,18 @@ def test_a_gang_out_of_retries_fails_with_the_tasks_exit_code(lab: Lab, cluster:
     assert job.reason_code == "TASK_FAILED"
     assert job.reason_text == "Task 0 failed with exit code 42 (Error)"
     assert (task.exit_code, task.reason, task.message) == (42, "Error", "boom")
+
+
+def test_a_gang_names_the_task_that_failed_and_not_those_that_it_took_along(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2)
+
+    cluster.run(wave, FAILED, exit_code=143, end_reason="Error")
+    culprit = max(cluster.pods.values(), key=lambda pod: pod.index or 0)
+    cluster.pods[culprit.uid] = replace(culprit, exit_code=7)
+    cluster.look()
+
+    assert state(job) == "failed"
+    assert job.reason_text == "Task 1 failed with exit code 7 (Error)"
 
 
 def test_a_failed_task_of_an_independent_job_waits_again_while_others_run(lab: Lab, cluster: Cluster) -> None:
