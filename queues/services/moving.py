@@ -10,7 +10,7 @@ from django.db import transaction
 from queues import audit, classes, hints, steps
 from queues.models import Job, PriorityClass
 from queues.spec.fields import Section
-from queues.spec.read import LABEL_KEY, LABEL_KEY_SAYS, MOST_LABELS
+from queues.spec.forms import LABEL_KEY, LABEL_KEY_SAYS, MOST_LABELS
 from queues.states import ENDED, JobState
 from tenants.errors import Conflict, FieldError, Hint, Invalid, NotAllowed, NotFound
 from tenants.permissions import Actor, Permission, require

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tenants.errors import FieldError
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MISSING = object()
 MOST_SHOWN = 200
+MOST_NAMES = 20
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -198,6 +199,35 @@ class Section:
             near = nearest(str(key), [str(known) for known in self._taken])
             hint = f"; did you mean {near}?" if near else ""
             self.wrong(key, "unknown_field", f"there is no field {name}{hint}", allowed=sorted(map(str, self._taken)))
+
+
+class Named(Protocol):
+    """Something that is chosen by name."""
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        ...
+
+
+Choice = TypeVar("Choice", bound=Named)
+
+
+def choose(
+    section: Section, key: str, given: str, choices: Sequence[Choice], *, word: str, where: str = ""
+) -> Choice | None:
+    """Return the choice of that name, or note which there are."""
+    for choice in choices:
+        if choice.name == given:
+            return choice
+    if given:
+        names = [choice.name for choice in choices]
+        near = nearest(given, names)
+        hint = f"did you mean {near}?" if near else f"there is {', '.join(names[:MOST_NAMES]) or 'none'}"
+        code = f"unknown_{word.replace(' ', '_').lower()}"
+        detail = f"there is no {word} {show(given)}{where}; {hint}"
+        section.wrong(key, code, detail, given=given, allowed=names)
+    return None
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

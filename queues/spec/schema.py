@@ -3,7 +3,7 @@
 from typing import Any
 
 from queues.admission.world import JobShape
-from queues.spec.read import (
+from queues.spec.forms import (
     ANNOTATION_KEY,
     ENV_NAME,
     LABEL_KEY,
