@@ -1,6 +1,7 @@
 """Tables of jobs and the loop; one file a noun."""
 
 from queues.models.decision import Decision, Verdict
+from queues.models.forecast import Forecast, ForecastScore
 from queues.models.job import Job, JobClass, JobEvent, TaskGroup
 from queues.models.node import ClusterState, Node
 from queues.models.queue import PriorityClass, Queue
@@ -12,6 +13,8 @@ __all__ = [
     "ClusterState",
     "Decision",
     "Eviction",
+    "Forecast",
+    "ForecastScore",
     "Hold",
     "Idle",
     "Job",
