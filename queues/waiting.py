@@ -36,6 +36,13 @@ WHERE ready AND job_class_id = %s AND user_id = %s AND (wait_from, submitted_at,
 ORDER BY {_ORDER} LIMIT %s
 """  # noqa: S608  constants only
 
+_FIRST_FEW = f"""
+SELECT few.* FROM unnest(%s::bigint[], %s::bigint[]) AS pair (job_class, owner) CROSS JOIN LATERAL (
+    SELECT {_COLUMNS} FROM queues_job WHERE ready AND job_class_id = pair.job_class AND user_id = pair.owner
+    ORDER BY {_ORDER} LIMIT %s
+) few
+"""  # noqa: S608  constants only
+
 Row = tuple[int, int, int, datetime, datetime, int]
 
 
@@ -80,6 +87,11 @@ class StoredHeads:
             if len(page) < size:
                 return
             last, size = page[-1], min(2 * size, LARGEST_PAGE)
+
+    def first(self, each: int) -> tuple[Waiting, ...]:
+        """Return the first ``each`` waiting jobs of every user of every class, in one statement."""
+        pairs = [(row.job_class, row.user) for rows in self._first.values() for row in rows]
+        return tuple(self._read(_FIRST_FEW, ([one for one, _ in pairs], [user for _, user in pairs], each)))
 
     def _read(self, sql: str, values: Sequence[Any]) -> list[Waiting]:
         with connection.cursor() as cursor:

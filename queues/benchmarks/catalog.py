@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from queues.benchmarks import kueue
+from queues.benchmarks import kueue, packing, topology
 from queues.benchmarks.results import Result, Setting
 
 Benchmark = Callable[[Setting], Iterator[Result]]
@@ -10,4 +10,6 @@ Benchmark = Callable[[Setting], Iterator[Result]]
 BENCHMARKS: dict[str, Benchmark] = {
     "kueue-baseline": kueue.baseline,
     "kueue-large": kueue.large,
+    "packing": packing.packing,
+    "topology": topology.topology,
 }

@@ -42,14 +42,14 @@ class Load:
 
 
 def read(path: Path, *, part: int, lends: bool) -> Load:
-    """Read a generator file: cohorts are departments that neither lend nor borrow, queues are their teams."""
+    """Read a generator file: cohorts are departments that lend nothing to others, queues are their teams."""
     teams: list[TeamSpec] = []
     arrivals: list[Arrival] = []
     units = work = 0
     for cohort in yaml.safe_load(path.read_text())["cohorts"]:
         for _ in range(max(1, cohort["count"] // part)):
             parent = len(teams) + 1
-            teams.append(team(parent, borrow=0, lend=0))
+            teams.append(team(parent, lend=0))
             for queues in cohort["queuesSets"]:
                 for _ in range(queues["count"]):
                     number = len(teams) + 1
@@ -79,6 +79,7 @@ def play(load: Load, variant: Variant) -> Engine:
     """Play the load to its end."""
     policy = PolicySpec(
         on_events=True,
+        hold_after=0,  # jobs of a second: in half an hour nobody waits any more
         min_runtime=0 if variant.recall else ENDLESS,
         preempt_within_team=variant.within,
         max_evictions=ENDLESS,

@@ -78,7 +78,7 @@ def job(
     user: str = "u",
 ) -> JobSpec:
     """Return a gang of equal tasks; the queue of team n is queue n."""
-    group = GroupSpec(tasks=tasks, units=units, cpu=0, memory=0, flavors=(FLAVOR,), labels=(), topology=None)
+    group = GroupSpec(tasks=tasks, units=units, cpu=0, memory=0, flavors=(FLAVOR,), labels=(), topology=topology)
     return JobSpec(
         name=name,
         team=team,
@@ -88,7 +88,7 @@ def job(
         priority_name=str(priority),
         shape="gang",
         groups=(group,),
-        topology=topology,
+        topology=None,
         time_limit=limit,
         own_time_limit=True,
         runs=runs,
