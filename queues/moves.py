@@ -59,6 +59,10 @@ def move_job(sight: Sight, *, now: datetime) -> None:
     elif wave.state != WaveState.EVICTING and failed:
         endings.fail_attempt(job, min(failed, key=_blame), now=now)
         return
+    elif wave.state != WaveState.EVICTING and stopped and stopped[0].reason == Trouble.START_FAILED:
+        text = f"Its node did not take it: {stopped[0].message}"
+        endings.fail_start(wave, job, code=Trouble.START_FAILED, text=text, now=now, counts=True)
+        return
     elif wave.state != WaveState.EVICTING and stopped:
         endings.interrupt(job, code=stopped[0].reason, text=stopped[0].message or stopped[0].reason, now=now)
         return

@@ -24,7 +24,7 @@ class Trouble(StrEnum):
     CLUSTER_UNREACHABLE = "CLUSTER_UNREACHABLE"
 
 
-# What Kubernetes says of pods that it ended itself; the job is not to blame.
+# What Kubernetes says of pods that it ended itself, the job being not to blame, and of pods that a node did not take.
 LOST_NODE = frozenset(
     {"NodeLost", "NodeShutdown", "Shutdown", "Terminated", "DeletionByTaintManager", "DeletionByPodGC"}
 )
@@ -124,7 +124,9 @@ def _failed(task: TaskNow, pod: PodSeen, now: datetime) -> TaskNow:
     message = pod.message
     if pod.end_reason in LOST_NODE:
         return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.NODE_LOST, message=message)
-    if pod.end_reason in REMOVED or pod.end_reason in NOT_ADMITTED:
+    if pod.end_reason in NOT_ADMITTED:
+        return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.START_FAILED, message=message)
+    if pod.end_reason in REMOVED:
         return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.DELETED_OUTSIDE, message=message)
     return replace(
         task,

@@ -89,7 +89,7 @@ def test_a_failed_pod_fails_its_task_with_code_reason_and_message() -> None:
         ("Shutdown", "NODE_LOST"),
         ("EvictionByEvictionAPI", "DELETED_OUTSIDE"),
         ("PreemptionByScheduler", "DELETED_OUTSIDE"),
-        ("OutOfcpu", "DELETED_OUTSIDE"),
+        ("OutOfcpu", "START_FAILED"),
     ],
 )
 def test_what_kubernetes_ended_is_stopped_and_not_failed(end_reason: str, reason: str) -> None:

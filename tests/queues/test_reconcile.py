@@ -335,6 +335,16 @@ def test_a_pod_that_kubernetes_ended_is_no_failure_of_the_job(
     assert (state(job), job.failures, Task.objects.get().reason) == ("queued", 0, reason)
 
 
+def test_a_pod_that_its_node_does_not_take_is_a_start_that_failed(lab: Lab, cluster: Cluster) -> None:
+    job, wave = admitted(lab, shape="gang")
+
+    cluster.run(wave, FAILED, end_reason="OutOfcpu", message="Node didn't have enough resource: cpu", exit_code=None)
+    cluster.look()
+
+    assert (state(job), job.start_failures, job.failures) == ("queued", 1, 0)
+    assert (job.ready, job.backoff_until, job.reason_code) == (False, cluster.now + MINUTE, "START_FAILED")
+
+
 @pytest.mark.parametrize(
     ("waiting", "code"),
     [("ErrImagePull", "IMAGE_PULL"), ("ImagePullBackOff", "IMAGE_PULL"), ("Unschedulable", "UNSCHEDULABLE")],
