@@ -4,12 +4,16 @@ They take ids by keyword, pass over keywords of newer versions, and never run as
 timeout.
 """
 
+import time
+
 from celery import shared_task
 from django.utils import timezone
 
 import clusters.kube  # noqa: F401  takes seconds to load: before workers fork, not in the middle of a launch
-from queues import cleanup, cycle, fleet
+from queues import cleanup, cycle, fleet, forecasting
 from queues import release as outbox
+
+FORECAST_SECONDS = 10.0
 
 
 @shared_task(name="queues.admit", ignore_result=True)
@@ -22,6 +26,13 @@ def admit(**_: object) -> int:
 def release(**_: object) -> int:
     """Tell the clusters what is due; return how many waves were told."""
     return outbox.release_due(timezone.now, clusters=fleet.clusters())
+
+
+@shared_task(name="queues.forecast", ignore_result=True)
+def forecast(**_: object) -> int:
+    """Tell again when waiting jobs start, as far as a few seconds allow; return how many starts could be told."""
+    until = time.monotonic() + FORECAST_SECONDS
+    return forecasting.forecast(timezone.now(), go_on=lambda: time.monotonic() < until)
 
 
 @shared_task(name="queues.clean_up", ignore_result=True)

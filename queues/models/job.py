@@ -144,6 +144,12 @@ class Job(models.Model):
             models.Index(name="job_list_state", fields=["team", "state", "-id"]),
             models.Index(name="job_list_user", fields=["user", "-id"]),
             models.Index(name="job_active", fields=["state", "-id"], condition=Q(state__in=sorted(ACTIVE))),
+            # Run times of finished jobs of a class, newest first, for forecasts.
+            models.Index(
+                name="job_finished",
+                fields=["job_class", "-id"],
+                condition=Q(state__in=[JobState.FAILED, JobState.SUCCEEDED]),
+            ),
             models.Index(name="job_external", fields=["team", "external_id"], condition=Q(external_id__isnull=False)),
             GinIndex(name="job_labels", fields=["labels"], opclasses=["jsonb_path_ops"]),
             GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="job_name_words"),
