@@ -195,6 +195,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": TIDEGATE_TICK_SECONDS,
         "options": {"expires": TIDEGATE_TICK_SECONDS},
     },
+    "forecast": {"task": "queues.forecast", "schedule": 60.0, "options": {"expires": 60.0}},
     "clean-up": {"task": "queues.clean_up", "schedule": 3600.0, "options": {"expires": 3600.0}},
 }
 
