@@ -208,26 +208,42 @@ class Passes:
     # --- the second pass
 
     def _start_elsewhere(self, row: Sent) -> None:
+        """Start a job that was sent on where it may borrow; else claim on its guaranteed flavor, else keep."""
         board, stream = self._board, row.stream
         case = stream.case
         room = board.user_room(case.place, stream.queue, stream.user)
-        for option in case.shape.options:
-            if room is not None and room < option.units:
-                continue
-            if board.admissible(row.asker, option) and self._may_borrow(stream, option, row.job):
+        options = [
+            option
+            for option in case.shape.options
+            if (room is None or room >= option.units) and self._may_borrow(stream, option, row.job)
+        ]
+        for option in options:
+            if board.admissible(row.asker, option):
                 self._admit(stream, row.asker, row.job.id, option)
                 return
-        if self._recall and board.inside(case, row.instead):
-            claimant = Claimant(board, row.asker, row.instead, stream.queue, stream.job_class.priority, young=False)
-            recall = claimant.guaranteed()
+        self._unfinished.add(stream.job_class.id)
+        if not self._recall:
+            return
+        for option in options:
+            recall = self._claimant_of(row, option).from_surplus() if self._any_surplus() else None
+            if recall is not None:
+                standing = self._standing(stream, option)
+                self._claims.execute(row.asker, option, recall, stream.job_class, stream.user, standing)
+                return
+        if board.inside(case, row.instead):
+            recall = self._claimant_of(row, row.instead).guaranteed()
             if recall is not None:
                 self._claims.execute(row.asker, row.instead, recall, stream.job_class, stream.user, Standing.GUARANTEED)
-                self._unfinished.add(stream.job_class.id)
-                return
-            if board.entitled(case, row.instead):
+            elif board.entitled(case, row.instead):
                 self._keep(row.job, stream.job_class, row.instead, young=False)
                 board.promise(case, row.instead.needs, -1)
-        self._unfinished.add(stream.job_class.id)
+
+    def _claimant_of(self, row: Sent, option: Option) -> Claimant:
+        stream = row.stream
+        return Claimant(self._board, row.asker, option, stream.queue, stream.job_class.priority, young=False)
+
+    def _any_surplus(self) -> bool:
+        return any(attempt.surplus for attempt in self._board.running.values())
 
     def _borrowers(self) -> None:
         tournament = Tournament(
@@ -257,7 +273,7 @@ class Passes:
             return False
         own = any(board.tree.number[row.team] == case.place for row in board.running.values())
         within = own and any(queue.preempt_within_team for queue in board.queues.values())
-        return within or any(attempt.surplus for attempt in board.running.values())
+        return within or self._any_surplus()
 
     def _borrowed_option(self, stream: Stream) -> Option | None:
         """Return the first option that could be admitted, or claimed within the team, at this moment."""
@@ -318,7 +334,7 @@ class Passes:
         return streams
 
     def _from_surplus(self, stream: Stream, option: Option) -> Recall | None:
-        if not self._recall or not any(attempt.surplus for attempt in self._board.running.values()):
+        if not self._recall or not self._any_surplus():
             return None
         return self._claimant(stream, option).from_surplus()
 

@@ -1,0 +1,57 @@
+"""Random timelines keep the invariants of SEMANTICS 13, evictions come to an end, and nothing depends on chance."""
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from queues.simulation.reading import parse
+from queues.simulation.report import as_json, as_text
+from queues.simulation.run import Result, simulate
+from queues.simulation.scenario import Reader, load
+from tests.simulation.timelines import timeline
+
+JOB = "{name: s, team: a, runs: 20m, time_limit: 20m}"
+
+
+def run(text: str) -> Result:
+    return simulate(Reader(parse(text, "random.yaml"), "random.yaml").scenario(), lambda: 0.0)
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_timelines_keep_the_invariants(seed: int) -> None:
+    text = timeline(Random(seed))
+
+    result = run(text)
+
+    assert result.ok, text + as_text(result)
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_same_timeline_gives_the_same_events(seed: int) -> None:
+    text = timeline(Random(seed))
+
+    assert json.dumps(as_json(run(text))) == json.dumps(as_json(run(text)))
+
+
+@pytest.mark.parametrize("gap", [1, 7, 20])
+def test_a_gang_of_the_owner_starts_within_the_bound_whatever_stream_comes(tmp_path: Path, gap: int) -> None:
+    path = tmp_path / "stream.yaml"
+    path.write_text(
+        "policy: {hold_after: 5m, tick: 1m}\n"
+        "nodes: [{name: n, count: 2, flavor: g, units: 2}]\n"
+        "teams: [{name: a, guaranteed: {g: 4}}]\n"
+        "timeline:\n"
+        "  - {at: 0s, submit: {name: first, count: 4, team: a, runs: 20m, time_limit: 20m}}\n"
+        "  - {at: 1m, submit: {name: gang, team: a, shape: gang, tasks: 4, runs: 20m, time_limit: 20m}}\n"
+        f"  - {{at: 2m, repeat: {{every: {gap}m, times: 60, submit: {JOB}}}}}\n"
+        "expect: [{job: gang, starts: 1m, within: 25m}]\n"
+        "until: 120m\n"
+    )
+
+    assert simulate(load(path), lambda: 0.0).failures == []

@@ -1,0 +1,90 @@
+"""Random worlds and timelines as scenario files."""
+
+from random import Random
+
+
+def timeline(dice: Random) -> str:
+    """Return a scenario with teams, nodes, jobs of every shape, cancels, cordons and changed quotas."""
+    flavors = ["g", "h"][: dice.choice([1, 1, 2])]
+    racks = dice.random() < 0.3
+    lines = ["policy: {" + ", ".join(_policy(dice)) + "}", *(["levels: [rack]"] if racks else []), "nodes:"]
+    capacity, nodes = {}, []
+    for flavor in flavors:
+        count, units = dice.randint(1, 4), dice.choice([1, 2, 4, 8])
+        rack = f", rack: r{dice.randint(1, 2)}" if racks else ""
+        lines.append(f"  - {{name: {flavor}n, count: {count}, flavor: {flavor}, units: {units}{rack}}}")
+        capacity[flavor] = count * units
+        nodes += [f"{flavor}n{number}" for number in range(1, count + 1)]
+    lines.append("teams:")
+    departments, leaves = dice.randint(0, 2), []
+    lines += [f"  - {{name: d{number}, {_quota(dice, capacity)}}}" for number in range(departments)]
+    for number in range(dice.randint(2, 4)):
+        parent = f"parent: d{dice.randrange(departments)}, " if departments and dice.random() < 0.7 else ""
+        lines.append(f"  - {{name: t{number}, {parent}{_quota(dice, capacity)}}}")
+        leaves.append(f"t{number}")
+    events: list[tuple[int, str]] = []
+    for number in range(dice.randint(3, 20)):
+        at = dice.randint(0, 600)
+        events.append((at, f"submit: {{name: j{number}, {_job(dice, leaves, flavors, racks=racks)}}}"))
+    events += [(dice.randint(0, 900), _change(dice, nodes, leaves)) for _ in range(dice.randint(0, 3))]
+    lines.append("timeline:")
+    lines += [f"  - {{at: {at}s, {event}}}" for at, event in sorted(events, key=lambda row: row[0])]
+    return "\n".join([*lines, "until: 25m", ""])
+
+
+def _policy(dice: Random) -> list[str]:
+    wishes = [
+        (0.5, "hold_after: " + dice.choice(["0s", "2m", "5m"])),
+        (0.4, "grace: " + dice.choice(["30s", "1m", "3m"])),
+        (0.3, "min_runtime: " + dice.choice(["1m", "4m"])),
+        (0.3, "preempt_within_team: lower_priority"),
+        (0.15, "evictions_per_minute: 2"),
+        (0.2, "per_user_limit: 5"),
+        (0.2, "elastic_pause: 1m"),
+        (0.2, "tick: event"),
+    ]
+    return ["overcommit: true", *(wish for chance, wish in wishes if dice.random() < chance)]
+
+
+def _quota(dice: Random, left: dict[str, int]) -> str:
+    parts = []
+    for flavor, most in left.items():
+        units = dice.randint(0, most // 2)
+        left[flavor] -= units
+        parts.append(f"{flavor}: {units}")
+    text = "guaranteed: {" + ", ".join(parts) + "}"
+    for name in ("borrow_limit", "lend_limit"):
+        if dice.random() < 0.2:
+            text += f", {name}: {{g: {dice.randint(0, 4)}}}"
+    return text + (f", weight: {dice.choice([0, 2, 5])}" if dice.random() < 0.3 else "")
+
+
+def _job(dice: Random, leaves: list[str], flavors: list[str], *, racks: bool) -> str:
+    shape = dice.choice(["independent", "gang", "gang", "elastic"])
+    text = (
+        f"team: {dice.choice(leaves)}, user: u{dice.randint(1, 3)}, shape: {shape}, units: {dice.choice([1, 1, 1, 2])}"
+    )
+    if shape == "elastic":
+        text += f", min: {dice.randint(1, 2)}, max: {dice.randint(2, 6)}"
+    else:
+        text += f", tasks: {dice.randint(1, 6)}"
+    if dice.random() < 0.6:
+        runs = dice.randint(30, 400)
+        text += f", runs: {runs}s" + (f", time_limit: {runs + 60}s" if dice.random() < 0.6 else "")
+    if dice.random() < 0.3:
+        text += f", priority: {dice.choice(['low', 'high'])}"
+    if dice.random() < 0.2:
+        text += dice.choice([", preemptible: false", ", borrow: false"])
+    if racks and shape == "gang" and dice.random() < 0.4:
+        text += f", {dice.choice(['required', 'preferred', 'spread'])}: rack"
+    return text + (f", flavors: [{dice.choice(flavors)}]" if dice.random() < 0.3 else "")
+
+
+def _change(dice: Random, nodes: list[str], leaves: list[str]) -> str:
+    return dice.choice(
+        [
+            f"node: {{name: {dice.choice(nodes)}, state: {dice.choice(['cordoned', 'lost', 'ready'])}}}",
+            f"set_quota: {{team: {dice.choice(leaves)}, flavor: g, guaranteed: {dice.randint(0, 5)}}}",
+            f"team: {{name: {dice.choice(leaves)}, paused: {dice.choice(['true', 'false'])}}}",
+        ]
+    )
