@@ -46,6 +46,12 @@ def move_wave(sight: Sight, *, now: datetime) -> None:
         Wave.objects.filter(id=wave.id).update(**changes)
 
 
+def concerns_job(sight: Sight) -> bool:
+    """Whether the job has to answer to the sight: tasks ended, something keeps tasks from starting, or did so before."""
+    troubled = any(task.state is TaskState.PENDING and task.reason for task in sight.now.values())
+    return bool(sight.ended or sight.refusal or troubled or sight.wave.job.reason_code)
+
+
 def move_job(sight: Sight, *, now: datetime) -> None:
     """Let the job answer to tasks that ended otherwise than well, and say why others do not start."""
     job, wave = sight.wave.job, sight.wave

@@ -90,8 +90,10 @@ def _move(stale: Sight, view: View, places: Places, now: datetime, findings: Fin
         sight = look(wave, list(wave.tasks.order_by("id")), view, places, now=now)
         moves.write_tasks(sight)
         moves.move_wave(sight, now=now)
-        moves.move_job(sight, now=now)
-        endings.settle(job.id, now=now)
+        if moves.concerns_job(sight):
+            moves.move_job(sight, now=now)
+        if sight.ended or not sight.holds:
+            endings.settle(job.id, now=now)
     findings.jobs.add(job.id)
     findings.freed |= bool(sight.ended)
 
