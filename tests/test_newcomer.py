@@ -1,6 +1,9 @@
 """What a newcomer finds in the checkout fits together: files, names, variables, rights."""
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -185,6 +188,29 @@ def test_compose_has_no_default_for_secrets() -> None:
     assert ":-" not in "".join(
         re.findall(r"\$\{TIDEGATE_(?:SECRET_KEY|DB_PASSWORD)[^}]*\}", text("docker-compose.yml"))
     )
+
+
+def has_compose() -> bool:
+    docker = shutil.which("docker")
+    return (
+        bool(docker)
+        and subprocess.run([docker or "", "compose", "version"], check=False, capture_output=True).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not has_compose(), reason="needs the docker client with its compose plugin")
+def test_compose_is_valid_to_docker_itself() -> None:
+    env = {**os.environ, "TIDEGATE_SECRET_KEY": "x", "TIDEGATE_DB_PASSWORD": "y"}
+
+    done = subprocess.run(
+        ["docker", "compose", "--file", str(ROOT / "docker-compose.yml"), "config", "--quiet"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=env,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_manifest_is_in_the_kustomization_and_has_kind_and_name() -> None:
