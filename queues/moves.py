@@ -47,7 +47,7 @@ def move_wave(sight: Sight, *, now: datetime) -> None:
 
 
 def concerns_job(sight: Sight) -> bool:
-    """Whether the job has to answer to the sight: tasks ended, something keeps tasks from starting, or did so before."""
+    """Whether the job has to answer to the sight: tasks ended, or something keeps (or kept) tasks from starting."""
     troubled = any(task.state is TaskState.PENDING and task.reason for task in sight.now.values())
     return bool(sight.ended or sight.refusal or troubled or sight.wave.job.reason_code)
 
