@@ -14,7 +14,7 @@ from queues import hints
 from queues.models import Job, JobEvent
 from tests.processes.town import Town
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 
 JOBS = 60
 PAUSE_SECONDS = 0.1

@@ -12,7 +12,7 @@ from queues.models import Decision, Job, Task, Wave
 from queues.states import TASK_HOLDING
 from tests.processes.town import Town
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 
 
 class Meter:
