@@ -11,6 +11,7 @@ from queues import limits
 from queues.admission.world import JobShape
 from queues.models import Job, Task, TaskGroup, Wave
 from queues.queries import ranks
+from queues.queries.estimates import estimates
 from queues.queries.filters import JobFilter
 from queues.queries.reasons import Reasons
 from queues.queries.rows import GroupRow, JobDetail, JobPage, JobRow
@@ -160,6 +161,7 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
         position=ranks.position(found, groups, now=now) if position and found.ready else None,
         tasks_by_state=_tasks_by_state(found, groups),
         may=_may(found, by),
+        estimate=estimates({found.id: found.job_class_id}).get(found.id) if found.ready else None,
     )
 
 

@@ -3,7 +3,8 @@
 from django.db.models import Count, QuerySet
 
 from queues.models import Job, PriorityClass, Queue
-from queues.queries.rows import PriorityRow, QueueRow
+from queues.queries.estimates import scores
+from queues.queries.rows import PriorityRow, QueueRow, Score
 from queues.states import ACTIVE, JobState
 from tenants.errors import NotFound
 from tenants.permissions import Actor, Permission, visible_teams
@@ -19,8 +20,9 @@ def queues(by: Actor, *, team: str = "") -> tuple[QueueRow, ...]:
         found = found.filter(team__name=team)
     editable = set(visible_teams(by, Permission.EDIT_QUEUE).values_list("id", flat=True))
     rows = list(found)
-    counts = _counts([row.id for row in rows])
-    return tuple(_row(row, counts, may_edit=row.team_id in editable) for row in rows)
+    ids = [row.id for row in rows]
+    counts, held = _counts(ids), scores(ids)
+    return tuple(_row(row, counts, held.get(row.id), may_edit=row.team_id in editable) for row in rows)
 
 
 def queue(by: Actor, team: str, name: str) -> QueueRow:
@@ -51,7 +53,7 @@ def _counts(ids: list[int]) -> dict[tuple[int, str], int]:
     return {(queue, state): count for queue, state, count in rows}
 
 
-def _row(queue: Queue, counts: dict[tuple[int, str], int], *, may_edit: bool) -> QueueRow:
+def _row(queue: Queue, counts: dict[tuple[int, str], int], score: Score | None, *, may_edit: bool) -> QueueRow:
     return QueueRow(
         id=queue.id,
         team=queue.team.name,
@@ -70,4 +72,5 @@ def _row(queue: Queue, counts: dict[tuple[int, str], int], *, may_edit: bool) ->
         waiting_jobs=sum(counts.get((queue.id, state), 0) for state in WAITING),
         running_jobs=sum(counts.get((queue.id, state), 0) for state in HOLDING),
         may_edit=may_edit,
+        score=score,
     )

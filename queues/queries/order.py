@@ -13,6 +13,7 @@ from queues.admission.world import JobShape, World
 from queues.classes import ask_from_json
 from queues.models import Job, TaskGroup, Verdict
 from queues.queries import ranks
+from queues.queries.estimates import estimates
 from queues.queries.jobs import groups_of, job_rows, visible_job
 from queues.queries.reasons import OTHERS, Reasons
 from queues.queries.room import free_blocks
@@ -92,15 +93,18 @@ def _ranked(ranked: Iterable[Rank], by: Actor, *, free: int) -> Iterator[OrderRo
     ranked = tuple(ranked)
     units = _units(rank.job for rank in ranked)
     shown = _shown((rank.job for rank in ranked), by)
+    expected = estimates({job: job_class for job, (job_class, _) in shown.items()})
     for rank in ranked:
         if rank.job in units:
             asked = units[rank.job]
+            _, row = shown.get(rank.job, (0, None))
             yield OrderRow(
                 rank=rank.position,
                 units=asked,
                 units_ahead=rank.units_ahead,
                 starts_next=rank.units_ahead + asked <= free,
-                job=shown.get(rank.job),
+                job=row,
+                estimate=expected.get(rank.job),
             )
 
 
@@ -112,10 +116,11 @@ def _units(jobs: Iterable[int]) -> dict[int, int]:
     return {job: units_waiting(ask_from_json(ask), tasks) for job, tasks, ask in rows}
 
 
-def _shown(jobs: Iterable[int], by: Actor) -> dict[int, JobRow]:
+def _shown(jobs: Iterable[int], by: Actor) -> dict[int, tuple[int, JobRow]]:
+    """Return the visible ones of some jobs, each with its class."""
     found = Job.objects.visible_to(by).filter(id__in=list(jobs))
-    rows = found.select_related("team", "queue", "user", "priority_class").defer("spec").order_by("id")
-    return {row.id: row for row in job_rows(list(rows), by)}
+    rows = list(found.select_related("team", "queue", "user", "priority_class").defer("spec").order_by("id"))
+    return {job.id: (job.job_class_id, row) for job, row in zip(rows, job_rows(rows, by), strict=True)}
 
 
 def _permanent(by: Actor, flavor: int, team: str) -> Iterator[OrderRow]:

@@ -46,6 +46,28 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """When a waiting job is expected to start: a range, or the ``cause`` why it is unknown; ``summary`` says which."""
+
+    p50: datetime | None
+    p90: datetime | None
+    basis: str
+    cause: str
+    summary: str
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """How forecasts held: of so many so many jobs started until p50 and until p90; ``width`` is the mean range."""
+
+    forecasts: int
+    until_p50: int
+    until_p90: int
+    width: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
     """A job in a list. ``units`` counts all its tasks, ``tasks_waiting`` those that wait."""
 
@@ -128,6 +150,7 @@ class JobDetail:
     position: Position | None
     tasks_by_state: dict[str, int]
     may: frozenset[str] = frozenset()
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +242,7 @@ class OrderRow:
     units_ahead: int
     starts_next: bool
     job: JobRow | None
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +279,7 @@ class QueueRow:
     waiting_jobs: int
     running_jobs: int
     may_edit: bool
+    score: Score | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

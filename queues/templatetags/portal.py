@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from django.template.context import Context
     from django.utils.safestring import SafeString
 
-    from queues.queries.rows import ClusterRow, Freshness, OrderRow, QueueOrder, TaskRow
+    from queues.queries.rows import ClusterRow, Estimate, Freshness, OrderRow, QueueOrder, TaskRow
     from tenants.pages import Parts
 
 register = template.Library()
@@ -90,6 +90,21 @@ def ago(time: datetime | None, now: datetime) -> str | SafeString:
 def since(time: datetime | None, now: datetime) -> str | SafeString:
     """Return how long something has lasted."""
     return "" if time is None else time_tag(time, length_text((now - time).total_seconds()))
+
+
+@register.filter
+def expected(estimate: Estimate | None, now: datetime) -> str:
+    """Return when a waiting job is expected to start, short: ``in 2 h to 5 h``, ``soon``, ``unknown``."""
+    if estimate is None or estimate.p50 is None or estimate.p90 is None:
+        return _("unknown")
+    early, late = ((at - now).total_seconds() for at in (estimate.p50, estimate.p90))
+    if late < MINUTE:
+        return _("soon")
+    # To the minute: forecasts are no more exact than that, and two ends that look alike are one.
+    low, high = (length_text(max(seconds, 0) // MINUTE * MINUTE) for seconds in (early, late))
+    if early < MINUTE:
+        return _("within %s") % high
+    return _("in about %s") % high if low == high else _("in %(low)s to %(high)s") % {"low": low, "high": high}
 
 
 @register.filter

@@ -103,6 +103,17 @@ class PositionOut(Out):
     about = serializers.BooleanField()
 
 
+class EstimateOut(Out):
+    """When a waiting job is expected to start: a range with its basis, or nulls with the cause; ``summary`` says it."""
+
+    p50 = serializers.DateTimeField(allow_null=True)
+    p90 = serializers.DateTimeField(allow_null=True)
+    basis = serializers.CharField(help_text="room, time_limits or run_times")
+    cause = serializers.CharField(help_text="endless, never, paused, blocked, too_late or too_far")
+    summary = serializers.CharField()
+    as_of = serializers.DateTimeField()
+
+
 class JobOut(Out):
     """A job in a list; ``units`` counts all its tasks."""
 
@@ -142,7 +153,7 @@ class GroupOut(Out):
 
 
 class JobDetailOut(JobOut):
-    """All of a job but its history. ``estimate`` is null: unknown."""
+    """All of a job but its history. ``estimate`` is null where nothing has been told yet, and of what does not wait."""
 
     groups = GroupOut(many=True)
     spec = serializers.JSONField()
@@ -160,7 +171,7 @@ class JobDetailOut(JobOut):
     backoff_until = serializers.DateTimeField(allow_null=True)
     cloned_from = serializers.UUIDField(allow_null=True)
     position = PositionOut(allow_null=True)
-    estimate = serializers.JSONField(allow_null=True, default=None)
+    estimate = EstimateOut(allow_null=True)
     tasks_by_state = serializers.DictField(child=serializers.IntegerField())
     may = serializers.ListField(child=serializers.CharField())
 

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from queues.admission.world import QueueOrder
-from queues.api.shapes.jobs import JobOut
+from queues.api.shapes.jobs import EstimateOut, JobOut
 from tenants.rest.shapes import Choice, Duration, Shape, Whole
 
 Out = serializers.Serializer[Any]
@@ -39,6 +39,15 @@ class QueueIn(QueuePatch):
     name = serializers.CharField(max_length=200)
 
 
+class ScoreOut(Out):
+    """How forecasts held: of so many so many jobs started until p50 and until p90; ``width`` is the mean range."""
+
+    forecasts = serializers.IntegerField()
+    until_p50 = serializers.IntegerField()
+    until_p90 = serializers.IntegerField()
+    width = Duration()
+
+
 class QueueOut(Out):
     """A queue and its policy."""
 
@@ -57,6 +66,7 @@ class QueueOut(Out):
     version = serializers.IntegerField()
     waiting_jobs = serializers.IntegerField()
     running_jobs = serializers.IntegerField()
+    forecasts = ScoreOut(source="score", allow_null=True)
 
 
 class QueuesOut(Out):
@@ -102,6 +112,7 @@ class OrderRowOut(Out):
     units_ahead = serializers.IntegerField()
     starts_next = serializers.BooleanField()
     job = JobOut(allow_null=True)
+    estimate = EstimateOut(allow_null=True)
 
 
 class OrderOut(Out):
