@@ -5,33 +5,12 @@ from dataclasses import dataclass, replace
 
 from queues.admission.nodes import Ground, Room, survey
 from queues.admission.placement import Mix, fits, witness
-from queues.admission.quota import Line, Tree, lines, units_of
-from queues.admission.shapes import Needs, Option, Pattern, Shape, Shapes
-from queues.admission.world import Attempt, Claim, JobClass, Milliseconds, Placed, Queue, Standing, Team, World
-
-NOTHING: Room = (0, 0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """All classes of one leaf that ask for the same: the verdict on quota and placement is one for all of them."""
-
-    place: int
-    shape: Shape
-
-    def __hash__(self) -> int:
-        """Tell cases apart by leaf and by the identity of the shape, which is unique for equal asks."""
-        return hash((self.place, id(self.shape)))
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """A job in search of room: what it asks for, how urgent it is, and when it surely ends if it starts now."""
-
-    case: Case
-    job: int | None
-    priority: int
-    ends: Milliseconds | None
+from queues.admission.plans import Asker, Case, Plan, short
+from queues.admission.quota import units_of
+from queues.admission.rooms import NOTHING, least, minus, negative, plus, rooms, rooms_of
+from queues.admission.shapes import Option, Pattern, Shapes
+from queues.admission.usage import Usage
+from queues.admission.world import Attempt, Claim, Milliseconds, Placed, Standing, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,90 +25,14 @@ class Entry:
     ends: Milliseconds | None
 
 
-@dataclass(slots=True, eq=False)
-class Plan:
-    """A planned start: what a hold needs at ``at`` (None: as soon as its nodes are free), and what is left beside it.
-
-    ``spare`` is the room on its nodes at that time that it does not need, ``lines`` the quota then, its ask counted and
-    those of the planned starts ``counted``.
-    """
-
-    job: int
-    job_class: int
-    user: int
-    case: Case
-    option: Option
-    priority: int
-    wait_from: Milliseconds
-    placed: tuple[Placed, ...]
-    at: Milliseconds | None
-    standing: Standing
-    node: int | None
-    needs: dict[int, Room]
-    spare: dict[int, Room]
-    lines: dict[int, Line]
-    limit: Milliseconds | None
-    grace: Milliseconds
-    evictions: int
-    counted: frozenset[int]
-    moved: str = ""
-
-    def in_use_at(self, at: Milliseconds) -> bool:
-        """Whether the job, started as planned, may still be running then."""
-        if self.at is None or self.at > at:
-            return False
-        limit = self.limit if self.limit is not None else self.case.shape.ask.time_limit
-        return limit is None or self.at + limit + self.grace > at
-
-    def broken(self) -> bool:
-        """Whether the plan will no longer find its room or its quota."""
-        if any(
-            left < 0 < part
-            for node, spare in self.spare.items()
-            for left, part in zip(spare, self.needs[node], strict=True)
-        ):
-            return True
-        return any(_short(line, self.case.place) for line in self.lines.values())
-
-    def change(self, place: int, units: dict[int, int], sign: int) -> None:
-        """Count units in or out of the quota at that time."""
-        for flavor, count in units.items():
-            if flavor in self.lines:
-                self.lines[flavor].take(place, count * sign)
-
-    def change_in(self, lines: dict[int, Line], place: int) -> None:
-        """Count the plan's ask in the quota of another."""
-        for flavor, units in self.option.needs:
-            if flavor in lines:
-                lines[flavor].take(place, units)
-
-    def free(self, node: int, room: Room) -> None:
-        """Add room beside the plan on one of its nodes (negative: take it)."""
-        if node in self.spare:
-            self.spare[node] = plus(self.spare[node], room)
-
-
-class Board:
+class Board(Usage):
     """What is free, used and promised at this point of the decision."""
 
     def __init__(self, world: World, *, count_lost: bool = False, leaving: bool = True) -> None:
         """Count what the attempts hold and survey the nodes; the flags suppose another world, as in ``survey``."""
-        self.world = world
-        self.tree = Tree(world)
-        self.lines = lines(world, self.tree, count_lost=count_lost)
-        self.soft = any(attempt.surplus for attempt in world.attempts)
-        self.hard = {flavor: line.copy() for flavor, line in self.lines.items()} if self.soft else self.lines
+        super().__init__(world, count_lost=count_lost)
         self.ground: Ground = survey(world, count_lost=count_lost, leaving=leaving)
         self.log: list[Entry] = []
-        self.shapes = Shapes()
-        self.flavors = {flavor.id: flavor for flavor in world.flavors}
-        self.teams = {team.id: team for team in world.teams}
-        self.queues = {queue.id: queue for queue in world.queues}
-        self.classes = {job_class.id: job_class for job_class in world.classes}
-        self.used_value: dict[tuple[int, int], int] = {}
-        self.used_in_team: dict[tuple[int, int], int] = {}
-        self.used_in_queue: dict[tuple[int, int], int] = {}
-        self.soft_of_user: dict[tuple[int, int], int] = {}
         self.running: dict[int, Attempt] = {}
         self.claims: dict[int, Claim] = {}
         self.spoken_for: dict[int, int] = {}
@@ -142,34 +45,16 @@ class Board:
         self._reduced: dict[int, Room] = {}
         self._views: dict[tuple[bool, frozenset[int]], Ground] = {}
         self._mixes: dict[int, Mix] = {}
-        self._cases: dict[int, Case] = {}
-        self._count([attempt for attempt in world.attempts if leaving or not attempt.leaving])
-        for claim in sorted(world.claims, key=lambda row: row.id):
-            if claim.job_class in self.classes:
-                self.reserve(claim)
-
-    def _count(self, attempts: list[Attempt]) -> None:
-        """Count what the attempts hold; teams are summed first, since there are many more attempts than teams."""
-        sums: dict[tuple[int, int, bool, bool], int] = {}
-        number = self.tree.number
-        for attempt in attempts:
+        there = [attempt for attempt in world.attempts if leaving or not attempt.leaving]
+        self.count(there)
+        for attempt in there:
             if attempt.leaving:
                 self._count_leaving(attempt)
             else:
                 self.running[attempt.id] = attempt
-            if attempt.claimed:
-                continue
-            place = number[attempt.team]
-            firm = not (attempt.borrow and attempt.preemptible)
-            for soft, placed in ((False, attempt.placed), (True, attempt.surplus)):
-                for row in placed:
-                    flavor = attempt.flavors[row.group]
-                    units = row.tasks * attempt.groups[row.group].units
-                    key = (place, flavor, firm, soft)
-                    sums[key] = sums.get(key, 0) + units
-                    self._count_user(place, attempt.queue, attempt.user, flavor, units, soft=soft)
-        for place, flavor, firm, soft in sorted(sums):
-            self._use(place, flavor, sums[place, flavor, firm, soft], firm=firm, soft=soft)
+        for claim in sorted(world.claims, key=lambda row: row.id):
+            if claim.job_class in self.classes:
+                self.reserve(claim)
 
     def _count_leaving(self, attempt: Attempt) -> None:
         until = self.world.now if attempt.ends_by is None else attempt.ends_by
@@ -178,98 +63,6 @@ class Board:
             self.coming[node] = plus(self.coming.get(node, NOTHING), room)
             if attempt.claimed:
                 self._freed[node] = plus(self._freed.get(node, NOTHING), room)
-
-    def _use_attempt(self, attempt: Attempt, placed: tuple[Placed, ...], sign: int, *, soft: bool = False) -> None:
-        place = self.tree.number[attempt.team]
-        firm = not (attempt.borrow and attempt.preemptible)
-        for flavor, units in units_of(attempt, placed).items():
-            self._use(place, flavor, units * sign, firm=firm, soft=soft)
-            self._count_user(place, attempt.queue, attempt.user, flavor, units * sign, soft=soft)
-
-    def _use(self, place: int, flavor: int, units: int, *, firm: bool, soft: bool = False) -> None:
-        line = self.lines[flavor]
-        line.take(place, units)
-        hard = self.hard[flavor]
-        if hard is not line and not soft:
-            hard.take(place, units)
-        if firm:
-            line.take_firm(place, units)
-
-    def _count_user(
-        self, place: int, queue: int | None, user: int, flavor: int, units: int, *, soft: bool = False
-    ) -> None:
-        key = (place, user)
-        if soft:
-            self.soft_of_user[key] = self.soft_of_user.get(key, 0) + units
-        else:
-            self.used_value[key] = self.used_value.get(key, 0) + units * self.flavors[flavor].value
-        self.used_in_team[key] = self.used_in_team.get(key, 0) + units
-        if queue is not None:
-            self.used_in_queue[queue, user] = self.used_in_queue.get((queue, user), 0) + units
-
-    # --- names
-
-    def case(self, job_class: JobClass) -> Case:
-        """Return the case that a class belongs to."""
-        known = self._cases.get(job_class.id)
-        if known is None:
-            queue = self.queues[job_class.queue]
-            known = Case(self.tree.number[queue.team], self.shapes.of(job_class.ask))
-            self._cases[job_class.id] = known
-        return known
-
-    def team(self, place: int) -> Team:
-        """Return the team with this number in the tree."""
-        return self.tree.teams[place - 1]
-
-    def option_of(self, claim: Claim) -> Option:
-        """Return the option of its class that a claim is for; the first where the wish has changed since."""
-        options = self.case(self.classes[claim.job_class]).shape.options
-        return next((option for option in options if option.flavors == claim.flavors), options[0])
-
-    # --- quota
-
-    def inside(self, case: Case, option: Option) -> bool:
-        """Whether the job would be guaranteed demand: within a node of its path on every flavor that it takes."""
-        return all(units <= max(0, self.hard[flavor].promised_room(case.place)) for flavor, units in option.needs)
-
-    def inside_at(self, case: Case, option: Option) -> int | None:
-        """Return the highest of the nodes within which the job is on its flavors; None where it is not inside."""
-        nodes = [self.hard[flavor].within(case.place, units) for flavor, units in option.needs]
-        known = [node for node in nodes if node is not None]
-        if len(known) < len(nodes):
-            return None
-        return min(known, key=lambda node: len(self.tree.path[node]), default=case.place)
-
-    def covered(self, case: Case, option: Option) -> bool:
-        """Whether firm use stays covered by what cannot be recalled; true of jobs that are not firm."""
-        return not case.shape.firm or all(
-            self.lines[flavor].covers(case.place, units) for flavor, units in option.needs
-        )
-
-    def entitled(self, case: Case, option: Option) -> bool:
-        """Whether limits leave room, whatever others use; user and queue limits are asked by ``user_room``."""
-        for flavor, units in option.needs:
-            line = self.hard[flavor]
-            if line.limited_by(case.place, units) is not None:
-                return False
-            if line.most(case.place) < line.usage[case.place] + units <= line.installed:
-                return False
-        return True
-
-    def quota(self, case: Case, option: Option) -> bool:
-        """Whether quota is there now, its own or lent, and firm use stays covered."""
-        return all(
-            self.lines[flavor].available(case.place) >= units for flavor, units in option.needs
-        ) and self.covered(case, option)
-
-    def user_room(self, place: int, queue: Queue, user: int) -> int | None:
-        """Return how many more units the user may have here by the limits of team and queue; None: no limit."""
-        limits = (
-            (self.team(place).per_user_limit, self.used_in_team.get((place, user), 0)),
-            (queue.per_user_limit, self.used_in_queue.get((queue.id, user), 0)),
-        )
-        return min((limit - used for limit, used in limits if limit is not None), default=None)
 
     # --- room
 
@@ -315,12 +108,12 @@ class Board:
                 line = plan.lines.get(flavor)
                 if line is None or asker.job in plan.counted:
                     continue
-                if _short(line, plan.case.place):
+                if short(line, plan.case.place):
                     continue
                 line.take(case.place, units)
-                short = _short(line, plan.case.place)
+                too_much = short(line, plan.case.place)
                 line.take(case.place, -units)
-                if short:
+                if too_much:
                     return False
         return True
 
@@ -398,8 +191,8 @@ class Board:
         for node, room in rooms(option, placed).items():
             self.shift(node, negative(room))
         for flavor, units in option.needs:
-            self._use(case.place, flavor, units, firm=case.shape.firm)
-            self._count_user(case.place, queue, user, flavor, units)
+            self.use(case.place, flavor, units, firm=case.shape.firm)
+            self.count_user(case.place, queue, user, flavor, units)
 
     def drop_plan(self, job: int | None) -> None:
         """Forget the planned start of a job that starts or claims."""
@@ -424,23 +217,6 @@ class Board:
                 for node, room in rooms(option, placed).items():
                     plan.free(node, negative(room) if sign > 0 else room)
 
-    def suppose(self, case: Case, option: Option, user: int, times: int) -> None:
-        """Count ``times`` admissions as usage, without nodes: the turns that come next see it."""
-        for flavor, units in option.needs:
-            self._use(case.place, flavor, units * times, firm=case.shape.firm)
-            self._count_user(case.place, None, user, flavor, units * times)
-
-    def promise(self, case: Case, needs: Needs, sign: int) -> None:
-        """Count needs as usage where later jobs are judged inside (``sign`` -1: no longer); nothing else sees it."""
-        self._part()
-        for flavor, units in needs:
-            self.hard[flavor].take(case.place, units * sign)
-
-    def _part(self) -> None:
-        """Let what counts for guarantees go its own way from what is in use."""
-        if self.hard is self.lines:
-            self.hard = {flavor: line.copy() for flavor, line in self.lines.items()}
-
     def reserve(self, claim: Claim) -> None:
         """Count a claim as usage and keep its units, free ones and those that leave for it."""
         self._claim(claim, 1)
@@ -458,8 +234,8 @@ class Board:
         job_class = self.classes[claim.job_class]
         case = self.case(job_class)
         for flavor, units in option.needs:
-            self._use(case.place, flavor, units * sign, firm=case.shape.firm)
-            self._count_user(case.place, job_class.queue, claim.user, flavor, units * sign)
+            self.use(case.place, flavor, units * sign, firm=case.shape.firm)
+            self.count_user(case.place, job_class.queue, claim.user, flavor, units * sign)
         self._tell_plans(case, option, claim.placed, None, claim.job, sign)
         touched = rooms(option, claim.placed)
         for node, room in touched.items():
@@ -468,7 +244,7 @@ class Board:
         for victim in claim.pending:
             attempt = self.running.get(victim.attempt)
             if attempt is not None:
-                self._use_attempt(attempt, victim.placed, -sign, soft=victim.surplus)
+                self.use_attempt(attempt, victim.placed, -sign, soft=victim.surplus)
                 for node, room in rooms_of(attempt, victim.placed).items():
                     change = room if sign > 0 else negative(room)
                     self._freed[node] = plus(self._freed.get(node, NOTHING), change)
@@ -488,7 +264,7 @@ class Board:
 
     def evict(self, attempt: Attempt, placed: tuple[Placed, ...], *, soft: bool) -> None:
         """Let tasks leave for a claim: no longer in use, on their nodes until their grace is over."""
-        self._use_attempt(attempt, placed, -1, soft=soft)
+        self.use_attempt(attempt, placed, -1, soft=soft)
         place = self.tree.number[attempt.team]
         for plan in self.plans:
             if plan.at is not None and (attempt.ends_by is None or attempt.ends_by > plan.at) and not soft:
@@ -524,8 +300,8 @@ class Board:
         """Count one more surplus task of an elastic job."""
         for node, room in rooms_of(attempt, (row,)).items():
             self.shift(node, negative(room))
-        self._part()
-        self._use_attempt(attempt, (row,), 1, soft=True)
+        self.part()
+        self.use_attempt(attempt, (row,), 1, soft=True)
         now = self.running[attempt.id]
         self.running[attempt.id] = replace(now, surplus=(*now.surplus, row))
 
@@ -572,55 +348,6 @@ def _less(rows: tuple[Placed, ...], gone: tuple[Placed, ...]) -> tuple[Placed, .
         if row.tasks > part:
             result.append(replace(row, tasks=row.tasks - part))
     return tuple(result)
-
-
-def _short(line: Line, place: int) -> bool:
-    """Whether a team, its ask counted already, uses more than the tree can give it."""
-    for node in line.tree.path[place]:
-        limit = line.borrow[node]
-        if limit is not None and line.usage[node] > line.subtree[node] + limit:
-            return True
-    return line.usage[0] > line.subtree[0]
-
-
-def rooms(option: Option, placed: Iterable[Placed]) -> dict[int, Room]:
-    """Return what tasks of an option take on each node."""
-    result: dict[int, Room] = {}
-    for row in placed:
-        pattern = option.patterns[row.group]
-        room = (pattern.units * row.tasks, pattern.cpu * row.tasks, pattern.memory * row.tasks, row.tasks)
-        result[row.node] = plus(result.get(row.node, NOTHING), room)
-    return result
-
-
-def rooms_of(attempt: Attempt, placed: Iterable[Placed]) -> dict[int, Room]:
-    """Return what tasks of an attempt take on each node."""
-    result: dict[int, Room] = {}
-    for row in placed:
-        group = attempt.groups[row.group]
-        room = (group.units * row.tasks, group.cpu * row.tasks, group.memory * row.tasks, row.tasks)
-        result[row.node] = plus(result.get(row.node, NOTHING), room)
-    return result
-
-
-def plus(one: Room, other: Room) -> Room:
-    """Add two rooms."""
-    return (one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3])
-
-
-def minus(one: Room, other: Room) -> Room:
-    """Subtract a room."""
-    return (one[0] - other[0], one[1] - other[1], one[2] - other[2], one[3] - other[3])
-
-
-def negative(room: Room) -> Room:
-    """Return the room to take."""
-    return (-room[0], -room[1], -room[2], -room[3])
-
-
-def least(one: Room, other: Room) -> Room:
-    """Return the smaller of each."""
-    return (min(one[0], other[0]), min(one[1], other[1]), min(one[2], other[2]), min(one[3], other[3]))
 
 
 def _mixes(world: World, shapes: Shapes) -> dict[int, Mix]:

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from queues.admission.board import Asker, Board
+from queues.admission.board import Board
 from queues.admission.outcome import Eviction
+from queues.admission.plans import Asker
 from queues.admission.reclaim import Recall
 from queues.admission.record import Record, Start
 from queues.admission.shapes import Option

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from queues.admission.board import Board, rooms
+from queues.admission.board import Board
 from queues.admission.holds import as_hold
 from queues.admission.outcome import Admission, Outcome, Verdict
 from queues.admission.passes import Passes
 from queues.admission.reasons import Code, Reason
 from queues.admission.record import Record, Start
+from queues.admission.rooms import rooms
 from queues.admission.verdicts import Judge, reason
 from queues.admission.world import Heads, JobClass, Placed, World
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from queues.admission.board import NOTHING, Board, negative, rooms, rooms_of
+from queues.admission.board import Board
 from queues.admission.nodes import Ground
 from queues.admission.quota import Line, units_of
+from queues.admission.rooms import NOTHING, negative, rooms, rooms_of
 from queues.admission.world import Milliseconds
 
 

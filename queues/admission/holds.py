@@ -4,13 +4,15 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from queues.admission.board import NOTHING, Asker, Board, Plan, minus, negative, rooms
+from queues.admission.board import Board
 from queues.admission.futures import Future, Futures
 from queues.admission.nodes import Ground, Room, survey
 from queues.admission.order import Key, asker_of, turn_key
 from queues.admission.placement import witness
+from queues.admission.plans import Asker, Plan
 from queues.admission.quota import ROOT, Line, units_of
 from queues.admission.record import Record
+from queues.admission.rooms import NOTHING, minus, negative, rooms
 from queues.admission.shapes import Option
 from queues.admission.shares import Share, borrowed
 from queues.admission.world import HOUR, Hold, JobClass, Milliseconds, Placed, Standing, Waiting

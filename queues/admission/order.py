@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from queues.admission.board import Asker, Board, Case
+from queues.admission.board import Board
+from queues.admission.plans import Asker, Case
 from queues.admission.quota import ROOT
 from queues.admission.shapes import Option
 from queues.admission.shares import Share, counted, fill

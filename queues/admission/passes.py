@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from queues.admission.board import Asker, Board, Case, plus, rooms
+from queues.admission.board import Board
 from queues.admission.claims import Claims
 from queues.admission.holds import Planner, backs_off, holder_of, tired
 from queues.admission.order import Candidate, Choose, Stream, Tournament
+from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Claimant, Recall
 from queues.admission.record import Kept, Record, Start
+from queues.admission.rooms import plus, rooms
 from queues.admission.shapes import Option
 from queues.admission.surplus import Surplus
 from queues.admission.world import Heads, JobClass, Standing, Waiting

@@ -1,40 +1,24 @@
 """Claims: who may have units back, from whom, and which victims cost least (SEMANTICS 8)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from queues.admission.board import Asker, Board, Plan, least, minus, negative, rooms_of
+from queues.admission.board import Board
 from queues.admission.nodes import Ground
 from queues.admission.placement import witness
+from queues.admission.plans import Asker, Plan
 from queues.admission.quota import Line, units_of
+from queues.admission.rooms import least, minus, negative, rooms_of
 from queues.admission.shapes import Option
-from queues.admission.shares import borrowed
-from queues.admission.world import Attempt, Claim, JobShape, Placed, Queue, Standing, Victim
+from queues.admission.victims import Candidate, Costs, Key, dispute, portions, surplus_order
+from queues.admission.world import Attempt, Claim, Placed, Queue, Standing, Victim
 
 MOST_SETS = 1 << 16
 MOST_MERGED = 16
 FEW = 64
 """So many of the cheapest candidates are compared again after each step of the greedy search."""
-
-MOST_UNSAVED = 4 * 3_600_000
-Key = tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """Tasks that go together: a whole attempt, of an independent job one task. ``needs`` is on lacking flavors only."""
-
-    attempt: Attempt
-    rows: tuple[Placed, ...]
-    place: int
-    needs: dict[int, int]
-    own: bool
-
-    def all_needs(self) -> dict[int, int]:
-        """Return the units that go, on every flavor."""
-        return units_of(self.attempt, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +46,7 @@ class Claimant:
         self._young = young
         self._lines: dict[int, Line] = {}
         self._ground: Ground | None = None
+        self._costs = Costs(board, asker.case.place, option, self._lines)
         self._binding: list[Plan] = []
         self._lacks: list[int] = []
 
@@ -125,6 +110,7 @@ class Claimant:
         board = self._board
         self._lines = {flavor: board.lines[flavor].copy() for flavor in board.lines}
         self._ground = board.later()
+        self._costs = Costs(board, self._case.place, self._option, self._lines)
         self._binding = board.binding(self._asker, self._option)
         for attempt in board.running.values():
             if attempt.surplus:
@@ -248,7 +234,7 @@ class Claimant:
             own = place == self._case.place
             if own and not (self._queue.preempt_within_team and attempt.priority < self._base):
                 continue
-            for rows in _portions(attempt):
+            for rows in portions(attempt):
                 needs = {flavor: units for flavor, units in units_of(attempt, rows).items() if flavor in lacking}
                 if needs and (own or self._above(place, needs)):
                     yield Candidate(attempt, rows, place, needs, own=own)
@@ -260,20 +246,8 @@ class Claimant:
             for victim in claim.pending
         )
 
-    def _below(self, place: int) -> tuple[list[int], int | None]:
-        """Return a leaf's path below the nearest common ancestor, and the claimant's node just below that."""
-        tree = self._board.tree
-        mine = tree.path[self._case.place]
-        common = set(mine)
-        path: list[int] = []
-        for node in tree.path[place]:
-            if node in common:
-                return path, mine[mine.index(node) - 1] if mine.index(node) else None
-            path.append(node)
-        return path, mine[-1]
-
     def _above(self, place: int, needs: dict[int, int]) -> bool:
-        path, _ = self._below(place)
+        path, _ = dispute(self._board.tree, self._case.place, place)
         return all(
             self._lines[flavor].usage[node] > self._lines[flavor].subtree[node] for flavor in needs for node in path
         )
@@ -291,7 +265,7 @@ class Claimant:
         for candidate in sorted(chosen, key=lambda row: (sum(row.needs.values()), row.attempt.number, row.attempt.id)):
             if candidate.own:
                 continue
-            path, below = self._below(candidate.place)
+            path, below = dispute(self._board.tree, self._case.place, candidate.place)
             for flavor in candidate.needs:
                 if any(lines[flavor].usage[node] <= lines[flavor].subtree[node] for node in path):
                     return False
@@ -361,7 +335,14 @@ class Claimant:
             attempt = candidate.attempt
             where = None if plain else candidate.rows
             size = tuple((row.tasks, attempt.groups[row.group].units) for row in candidate.rows)
-            key = (candidate.place, where, size, tuple(candidate.needs.items()), self._cost(candidate), candidate.own)
+            key = (
+                candidate.place,
+                where,
+                size,
+                tuple(candidate.needs.items()),
+                self._costs.cost(candidate),
+                candidate.own,
+            )
             result.setdefault(key, []).append(candidate)
         for group in result.values():
             group.sort(key=lambda row: (-row.attempt.number, -row.attempt.id))
@@ -391,7 +372,7 @@ class Claimant:
             chosen = [row for group, count in zip(groups, vector, strict=True) for row in group[:count]]
             if chosen and self._legal(chosen) and self._succeeds(chosen):
                 enough.append(vector)
-                key = self._key(chosen)
+                key = self._costs.key(chosen)
                 if best is None or key < best[0]:
                     best = (key, chosen)
         return None if best is None else best[1]
@@ -411,7 +392,7 @@ class Claimant:
     def _greedy(self, candidates: list[Candidate], lacking: list[int]) -> list[Candidate] | None:
         """Take what costs least per unit that still lacks until the claim succeeds, then drop what is not needed."""
         chosen: list[Candidate] = []
-        left = sorted(candidates, key=lambda row: self._key([row]))
+        left = sorted(candidates, key=lambda row: self._costs.key([row]))
         while not (chosen and self._legal(chosen) and self._succeeds(chosen)):
             missing = self._missing(chosen, lacking)
             best: tuple[Key, Candidate] | None = None
@@ -420,14 +401,16 @@ class Claimant:
                 if not self._legal([*chosen, candidate]):
                     continue
                 worth = max(1, useful)
-                key = tuple(Fraction(part, worth) if isinstance(part, int) else part for part in self._key([candidate]))
+                key = tuple(
+                    Fraction(part, worth) if isinstance(part, int) else part for part in self._costs.key([candidate])
+                )
                 if best is None or (not useful, *key) < best[0]:
                     best = ((not useful, *key), candidate)
             if best is None:
                 return None
             chosen.append(best[1])
             left.remove(best[1])
-        for candidate in sorted(chosen, key=lambda row: self._key([row]), reverse=True):
+        for candidate in sorted(chosen, key=lambda row: self._costs.key([row]), reverse=True):
             rest = [row for row in chosen if row is not candidate]
             if self._legal(rest) and self._succeeds(rest):
                 chosen = rest
@@ -438,107 +421,6 @@ class Claimant:
         freed = {flavor: sum(row.needs.get(flavor, 0) for row in chosen) for flavor in lacking}
         return {flavor: max(0, deficits.get(flavor, 0) - freed[flavor]) for flavor in lacking}
 
-    # --- what it costs
-
-    def _key(self, chosen: list[Candidate]) -> Key:
-        """Return the costs in the order in which they count; the smallest key wins."""
-        roots = sorted((self._share(row) for row in chosen), reverse=True)
-        newest = sorted((row.attempt.number for row in chosen), reverse=True)
-        return (
-            self._would_claim(chosen),
-            self._shortfall(chosen),
-            sum(self._cost(row) for row in chosen),
-            len({(row.attempt.job, row.attempt.id) for row in chosen}),
-            tuple((-infinite, -share) for infinite, share in roots),
-            tuple(-number for number in newest),
-            tuple(sorted(-row.attempt.id for row in chosen)),
-        )
-
-    def _value(self, needs: dict[int, int]) -> int:
-        return sum(self._board.flavors[flavor].value * units for flavor, units in needs.items())
-
-    def _would_claim(self, chosen: list[Candidate]) -> int:
-        """Return the worth of victims that would be inside their guarantee once the claim is done."""
-        touched = {flavor for row in chosen for flavor in row.all_needs()} | {
-            flavor for flavor, _ in self._option.needs
-        }
-        lines = {flavor: self._lines.get(flavor, self._board.hard[flavor]).copy() for flavor in touched}
-        for row in chosen:
-            for flavor, units in row.all_needs().items():
-                lines[flavor].take(row.place, -units)
-        for flavor, units in self._option.needs:
-            lines[flavor].take(self._case.place, units)
-        total = 0
-        for row in chosen:
-            needs = row.all_needs()
-            if all(lines[flavor].within(row.place, units) is not None for flavor, units in needs.items()):
-                total += self._value(needs)
-        return total
-
-    def _shortfall(self, chosen: list[Candidate]) -> int:
-        """Return by how much nodes on the victims' paths would be pushed below what they are promised."""
-        total = 0
-        for flavor in sorted({flavor for row in chosen for flavor in row.all_needs()}):
-            line = self._lines.get(flavor, self._board.hard[flavor])
-            after = line.copy()
-            nodes: set[int] = set()
-            for row in chosen:
-                units = row.all_needs().get(flavor, 0)
-                if units and not row.own:
-                    after.take(row.place, -units)
-                    nodes.update(self._below(row.place)[0])
-            short = {node: max(0, min(line.subtree[node], line.usage[node]) - after.usage[node]) for node in nodes}
-            for node in nodes:
-                below = sum(short.get(child, 0) for child in line.tree.children[node])
-                total += line.flavor.value * max(0, short[node] - below)
-        return total
-
-    def _cost(self, candidate: Candidate) -> int:
-        """Return what is lost: value x units x (restart cost + unsaved work), dearer for those evicted before."""
-        attempt, policy = candidate.attempt, self._board.world.policy
-        saved = attempt.since if attempt.saved is None else max(attempt.since, attempt.saved)
-        unsaved = min(MOST_UNSAVED, max(0, self._board.world.now - saved))
-        return self._value(candidate.all_needs()) * (policy.restart_cost + unsaved) * (1 + attempt.evictions)
-
-    def _share(self, candidate: Candidate) -> tuple[int, Fraction]:
-        board = self._board
-        path, _ = self._below(candidate.place)
-        node = path[-1] if path else candidate.place
-        above, weight = borrowed(board.hard, node), board.tree.weight[node]
-        if above and not weight:
-            return 1, Fraction(0)
-        return 0, Fraction(above, weight or 1)
-
-
-def _portions(attempt: Attempt) -> Iterator[tuple[Placed, ...]]:
-    """Yield what goes together: of an independent job one task, else everything."""
-    if attempt.shape is not JobShape.INDEPENDENT:
-        yield attempt.placed
-        return
-    for row in attempt.placed:
-        for _ in range(row.tasks):
-            yield (replace(row, tasks=1),)
-
 
 def _as_good(one: Recall, other: Recall | None) -> bool:
     return other is not None and len(one.victims) <= len(other.victims)
-
-
-def surplus_order(board: Board, place: int) -> list[tuple[Attempt, Placed]]:
-    """Return all surplus tasks in the order in which an admission of a team takes them back.
-
-    The team's own first, then those of the highest share with surplus counted; of an attempt the newest task first.
-    """
-    rows = []
-    for attempt in board.running.values():
-        if not attempt.surplus:
-            continue
-        team = board.tree.number[attempt.team]
-        top = board.tree.path[team][-1]
-        above, weight = borrowed(board.lines, top), board.tree.weight[top]
-        share = (1, Fraction(0)) if above and not weight else (0, Fraction(above, weight or 1))
-        for number, row in enumerate(reversed(attempt.surplus)):
-            one = Placed(group=row.group, node=row.node, tasks=1)
-            rows.append(((team != place, -share[0], -share[1], number, -attempt.number, -attempt.id), attempt, one))
-    rows.sort(key=lambda row: row[0])
-    return [(attempt, row) for _, attempt, row in rows]

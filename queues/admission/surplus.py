@@ -1,9 +1,10 @@
 """The third pass: elastic jobs grow, task by task, into what nobody else can use (SEMANTICS 6)."""
 
-from queues.admission.board import Asker, Board, Case
+from queues.admission.board import Board
 from queues.admission.order import Key
 from queues.admission.outcome import Growth
 from queues.admission.placement import witness
+from queues.admission.plans import Asker, Case
 from queues.admission.quota import ROOT
 from queues.admission.record import Record
 from queues.admission.shapes import Option, Shape

@@ -1,8 +1,9 @@
 """Why the rest wait: one reason per class, judged on the board as the decision leaves it (SEMANTICS 10)."""
 
-from queues.admission.board import Asker, Board, Case
+from queues.admission.board import Board
 from queues.admission.nodes import Ground, bare
 from queues.admission.placement import fits
+from queues.admission.plans import Asker, Case
 from queues.admission.reasons import Code, Reason
 from queues.admission.shapes import Option
 from queues.admission.world import JobClass, NodeState

@@ -1,0 +1,103 @@
+"""Who asks, and what a planned start needs: the values that keeps, holds and claims share."""
+
+from dataclasses import dataclass
+
+from queues.admission.nodes import Room
+from queues.admission.quota import Line
+from queues.admission.rooms import plus
+from queues.admission.shapes import Option, Shape
+from queues.admission.world import Milliseconds, Placed, Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All classes of one leaf that ask for the same: the verdict on quota and placement is one for all of them."""
+
+    place: int
+    shape: Shape
+
+    def __hash__(self) -> int:
+        """Tell cases apart by leaf and by the identity of the shape, which is unique for equal asks."""
+        return hash((self.place, id(self.shape)))
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A job in search of room: what it asks for, how urgent it is, and when it surely ends if it starts now."""
+
+    case: Case
+    job: int | None
+    priority: int
+    ends: Milliseconds | None
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """A planned start: what a hold needs at ``at`` (None: as soon as its nodes are free), and what is left beside it.
+
+    ``spare`` is the room on its nodes at that time that it does not need, ``lines`` the quota then, its ask counted and
+    those of the planned starts ``counted``.
+    """
+
+    job: int
+    job_class: int
+    user: int
+    case: Case
+    option: Option
+    priority: int
+    wait_from: Milliseconds
+    placed: tuple[Placed, ...]
+    at: Milliseconds | None
+    standing: Standing
+    node: int | None
+    needs: dict[int, Room]
+    spare: dict[int, Room]
+    lines: dict[int, Line]
+    limit: Milliseconds | None
+    grace: Milliseconds
+    evictions: int
+    counted: frozenset[int]
+    moved: str = ""
+
+    def in_use_at(self, at: Milliseconds) -> bool:
+        """Whether the job, started as planned, may still be running then."""
+        if self.at is None or self.at > at:
+            return False
+        limit = self.limit if self.limit is not None else self.case.shape.ask.time_limit
+        return limit is None or self.at + limit + self.grace > at
+
+    def broken(self) -> bool:
+        """Whether the plan will no longer find its room or its quota."""
+        if any(
+            left < 0 < part
+            for node, spare in self.spare.items()
+            for left, part in zip(spare, self.needs[node], strict=True)
+        ):
+            return True
+        return any(short(line, self.case.place) for line in self.lines.values())
+
+    def change(self, place: int, units: dict[int, int], sign: int) -> None:
+        """Count units in or out of the quota at that time."""
+        for flavor, count in units.items():
+            if flavor in self.lines:
+                self.lines[flavor].take(place, count * sign)
+
+    def change_in(self, lines: dict[int, Line], place: int) -> None:
+        """Count the plan's ask in the quota of another."""
+        for flavor, units in self.option.needs:
+            if flavor in lines:
+                lines[flavor].take(place, units)
+
+    def free(self, node: int, room: Room) -> None:
+        """Add room beside the plan on one of its nodes (negative: take it)."""
+        if node in self.spare:
+            self.spare[node] = plus(self.spare[node], room)
+
+
+def short(line: Line, place: int) -> bool:
+    """Whether a team, its ask counted already, uses more than the tree can give it."""
+    for node in line.tree.path[place]:
+        limit = line.borrow[node]
+        if limit is not None and line.usage[node] > line.subtree[node] + limit:
+            return True
+    return line.usage[0] > line.subtree[0]

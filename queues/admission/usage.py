@@ -1,0 +1,159 @@
+"""Quota, users and names as they stand after everything decided so far."""
+
+from queues.admission.plans import Case
+from queues.admission.quota import Tree, lines, units_of
+from queues.admission.shapes import Needs, Option, Shapes
+from queues.admission.world import Attempt, Claim, JobClass, Placed, Queue, Team, World
+
+
+class Usage:
+    """What teams and users have: ``lines`` counts all that is in use, ``hard`` leaves soft surplus out."""
+
+    def __init__(self, world: World, *, count_lost: bool = False) -> None:
+        """Take teams, queues and quotas; nothing is in use yet. ``count_lost`` takes every node as usable."""
+        self.world = world
+        self.tree = Tree(world)
+        self.lines = lines(world, self.tree, count_lost=count_lost)
+        self.soft = any(attempt.surplus for attempt in world.attempts)
+        self.hard = {flavor: line.copy() for flavor, line in self.lines.items()} if self.soft else self.lines
+        self.shapes = Shapes()
+        self.flavors = {flavor.id: flavor for flavor in world.flavors}
+        self.teams = {team.id: team for team in world.teams}
+        self.queues = {queue.id: queue for queue in world.queues}
+        self.classes = {job_class.id: job_class for job_class in world.classes}
+        self.used_value: dict[tuple[int, int], int] = {}
+        self.used_in_team: dict[tuple[int, int], int] = {}
+        self.used_in_queue: dict[tuple[int, int], int] = {}
+        self.soft_of_user: dict[tuple[int, int], int] = {}
+        self._cases: dict[int, Case] = {}
+
+    def count(self, attempts: list[Attempt]) -> None:
+        """Count what the attempts hold, victims of claims left out; sums by team first, since teams are few."""
+        sums: dict[tuple[int, int, bool, bool], int] = {}
+        number = self.tree.number
+        for attempt in attempts:
+            if attempt.claimed:
+                continue
+            place = number[attempt.team]
+            firm = not (attempt.borrow and attempt.preemptible)
+            for soft, placed in ((False, attempt.placed), (True, attempt.surplus)):
+                for row in placed:
+                    flavor = attempt.flavors[row.group]
+                    units = row.tasks * attempt.groups[row.group].units
+                    key = (place, flavor, firm, soft)
+                    sums[key] = sums.get(key, 0) + units
+                    self.count_user(place, attempt.queue, attempt.user, flavor, units, soft=soft)
+        for place, flavor, firm, soft in sorted(sums):
+            self.use(place, flavor, sums[place, flavor, firm, soft], firm=firm, soft=soft)
+
+    def use_attempt(self, attempt: Attempt, placed: tuple[Placed, ...], sign: int, *, soft: bool = False) -> None:
+        """Count tasks of an attempt in (``sign`` -1: out) for its team and user."""
+        place = self.tree.number[attempt.team]
+        firm = not (attempt.borrow and attempt.preemptible)
+        for flavor, units in units_of(attempt, placed).items():
+            self.use(place, flavor, units * sign, firm=firm, soft=soft)
+            self.count_user(place, attempt.queue, attempt.user, flavor, units * sign, soft=soft)
+
+    def use(self, place: int, flavor: int, units: int, *, firm: bool, soft: bool = False) -> None:
+        """Count units of a team; soft ones do not count where guarantees are judged."""
+        line = self.lines[flavor]
+        line.take(place, units)
+        hard = self.hard[flavor]
+        if hard is not line and not soft:
+            hard.take(place, units)
+        if firm:
+            line.take_firm(place, units)
+
+    def count_user(
+        self, place: int, queue: int | None, user: int, flavor: int, units: int, *, soft: bool = False
+    ) -> None:
+        """Count units of a user in a team and a queue."""
+        key = (place, user)
+        if soft:
+            self.soft_of_user[key] = self.soft_of_user.get(key, 0) + units
+        else:
+            self.used_value[key] = self.used_value.get(key, 0) + units * self.flavors[flavor].value
+        self.used_in_team[key] = self.used_in_team.get(key, 0) + units
+        if queue is not None:
+            self.used_in_queue[queue, user] = self.used_in_queue.get((queue, user), 0) + units
+
+    # --- names
+
+    def case(self, job_class: JobClass) -> Case:
+        """Return the case that a class belongs to."""
+        known = self._cases.get(job_class.id)
+        if known is None:
+            queue = self.queues[job_class.queue]
+            known = Case(self.tree.number[queue.team], self.shapes.of(job_class.ask))
+            self._cases[job_class.id] = known
+        return known
+
+    def team(self, place: int) -> Team:
+        """Return the team with this number in the tree."""
+        return self.tree.teams[place - 1]
+
+    def option_of(self, claim: Claim) -> Option:
+        """Return the option of its class that a claim is for; the first where the wish has changed since."""
+        options = self.case(self.classes[claim.job_class]).shape.options
+        return next((option for option in options if option.flavors == claim.flavors), options[0])
+
+    # --- quota
+
+    def inside(self, case: Case, option: Option) -> bool:
+        """Whether the job would be guaranteed demand: within a node of its path on every flavor that it takes."""
+        return all(units <= max(0, self.hard[flavor].promised_room(case.place)) for flavor, units in option.needs)
+
+    def inside_at(self, case: Case, option: Option) -> int | None:
+        """Return the highest of the nodes within which the job is on its flavors; None where it is not inside."""
+        nodes = [self.hard[flavor].within(case.place, units) for flavor, units in option.needs]
+        known = [node for node in nodes if node is not None]
+        if len(known) < len(nodes):
+            return None
+        return min(known, key=lambda node: len(self.tree.path[node]), default=case.place)
+
+    def covered(self, case: Case, option: Option) -> bool:
+        """Whether firm use stays covered by what cannot be recalled; true of jobs that are not firm."""
+        return not case.shape.firm or all(
+            self.lines[flavor].covers(case.place, units) for flavor, units in option.needs
+        )
+
+    def entitled(self, case: Case, option: Option) -> bool:
+        """Whether limits leave room, whatever others use; user and queue limits are asked by ``user_room``."""
+        for flavor, units in option.needs:
+            line = self.hard[flavor]
+            if line.limited_by(case.place, units) is not None:
+                return False
+            if line.most(case.place) < line.usage[case.place] + units <= line.installed:
+                return False
+        return True
+
+    def quota(self, case: Case, option: Option) -> bool:
+        """Whether quota is there now, its own or lent, and firm use stays covered."""
+        return all(
+            self.lines[flavor].available(case.place) >= units for flavor, units in option.needs
+        ) and self.covered(case, option)
+
+    def user_room(self, place: int, queue: Queue, user: int) -> int | None:
+        """Return how many more units the user may have here by the limits of team and queue; None: no limit."""
+        limits = (
+            (self.team(place).per_user_limit, self.used_in_team.get((place, user), 0)),
+            (queue.per_user_limit, self.used_in_queue.get((queue.id, user), 0)),
+        )
+        return min((limit - used for limit, used in limits if limit is not None), default=None)
+
+    def suppose(self, case: Case, option: Option, user: int, times: int) -> None:
+        """Count ``times`` admissions as usage, without nodes: the turns that come next see it."""
+        for flavor, units in option.needs:
+            self.use(case.place, flavor, units * times, firm=case.shape.firm)
+            self.count_user(case.place, None, user, flavor, units * times)
+
+    def promise(self, case: Case, needs: Needs, sign: int) -> None:
+        """Count needs as usage where later jobs are judged inside (``sign`` -1: no longer); nothing else sees it."""
+        self.part()
+        for flavor, units in needs:
+            self.hard[flavor].take(case.place, units * sign)
+
+    def part(self) -> None:
+        """Let what counts for guarantees go its own way from what is in use."""
+        if self.hard is self.lines:
+            self.hard = {flavor: line.copy() for flavor, line in self.lines.items()}

@@ -1,0 +1,150 @@
+"""Who may go for a claim, and what it costs: the keys by which sets of victims are compared (SEMANTICS 8)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from queues.admission.board import Board
+from queues.admission.quota import Line, Tree, units_of
+from queues.admission.shapes import Option
+from queues.admission.shares import borrowed
+from queues.admission.world import HOUR, Attempt, JobShape, Placed
+
+MOST_UNSAVED = 4 * HOUR
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """Tasks that go together: a whole attempt, of an independent job one task. ``needs`` is on lacking flavors only."""
+
+    attempt: Attempt
+    rows: tuple[Placed, ...]
+    place: int
+    needs: dict[int, int]
+    own: bool
+
+    def all_needs(self) -> dict[int, int]:
+        """Return the units that go, on every flavor."""
+        return units_of(self.attempt, self.rows)
+
+
+def portions(attempt: Attempt) -> Iterator[tuple[Placed, ...]]:
+    """Yield what goes together: of an independent job one task, else everything."""
+    if attempt.shape is not JobShape.INDEPENDENT:
+        yield attempt.placed
+        return
+    for row in attempt.placed:
+        for _ in range(row.tasks):
+            yield (replace(row, tasks=1),)
+
+
+def dispute(tree: Tree, claimant: int, place: int) -> tuple[list[int], int | None]:
+    """Return a leaf's path below the common ancestor, and the claimant's node just below that (None: own team)."""
+    mine = tree.path[claimant]
+    path: list[int] = []
+    for node in tree.path[place]:
+        if node in mine:
+            return path, mine[mine.index(node) - 1] if mine.index(node) else None
+        path.append(node)
+    return path, mine[-1]
+
+
+class Costs:
+    """What victims cost on the board of one claim; ``lines`` is usage before anybody goes."""
+
+    def __init__(self, board: Board, place: int, option: Option, lines: dict[int, Line]) -> None:
+        """Remember whose claim it is."""
+        self._board = board
+        self._place = place
+        self._option = option
+        self._lines = lines
+
+    def key(self, chosen: list[Candidate]) -> Key:
+        """Return the costs in the order in which they count; the smallest key wins."""
+        roots = sorted((self._share(row) for row in chosen), reverse=True)
+        newest = sorted((row.attempt.number for row in chosen), reverse=True)
+        return (
+            self._would_claim(chosen),
+            self._shortfall(chosen),
+            sum(self.cost(row) for row in chosen),
+            len({(row.attempt.job, row.attempt.id) for row in chosen}),
+            tuple((-infinite, -share) for infinite, share in roots),
+            tuple(-number for number in newest),
+            tuple(sorted(-row.attempt.id for row in chosen)),
+        )
+
+    def _value(self, needs: dict[int, int]) -> int:
+        return sum(self._board.flavors[flavor].value * units for flavor, units in needs.items())
+
+    def _would_claim(self, chosen: list[Candidate]) -> int:
+        """Return the worth of victims that would be inside their guarantee once the claim is done."""
+        touched = {flavor for row in chosen for flavor in row.all_needs()} | {
+            flavor for flavor, _ in self._option.needs
+        }
+        lines = {flavor: self._lines.get(flavor, self._board.hard[flavor]).copy() for flavor in touched}
+        for row in chosen:
+            for flavor, units in row.all_needs().items():
+                lines[flavor].take(row.place, -units)
+        for flavor, units in self._option.needs:
+            lines[flavor].take(self._place, units)
+        total = 0
+        for row in chosen:
+            needs = row.all_needs()
+            if all(lines[flavor].within(row.place, units) is not None for flavor, units in needs.items()):
+                total += self._value(needs)
+        return total
+
+    def _shortfall(self, chosen: list[Candidate]) -> int:
+        """Return by how much nodes on the victims' paths would be pushed below what they are promised."""
+        total = 0
+        for flavor in sorted({flavor for row in chosen for flavor in row.all_needs()}):
+            line = self._lines.get(flavor, self._board.hard[flavor])
+            after = line.copy()
+            nodes: set[int] = set()
+            for row in chosen:
+                units = row.all_needs().get(flavor, 0)
+                if units and not row.own:
+                    after.take(row.place, -units)
+                    nodes.update(dispute(self._board.tree, self._place, row.place)[0])
+            short = {node: max(0, min(line.subtree[node], line.usage[node]) - after.usage[node]) for node in nodes}
+            for node in nodes:
+                below = sum(short.get(child, 0) for child in line.tree.children[node])
+                total += line.flavor.value * max(0, short[node] - below)
+        return total
+
+    def cost(self, candidate: Candidate) -> int:
+        """Return what is lost: value x units x (restart cost + unsaved work), dearer for those evicted before."""
+        attempt, policy = candidate.attempt, self._board.world.policy
+        saved = attempt.since if attempt.saved is None else max(attempt.since, attempt.saved)
+        unsaved = min(MOST_UNSAVED, max(0, self._board.world.now - saved))
+        return self._value(candidate.all_needs()) * (policy.restart_cost + unsaved) * (1 + attempt.evictions)
+
+    def _share(self, candidate: Candidate) -> tuple[int, Fraction]:
+        board = self._board
+        path, _ = dispute(self._board.tree, self._place, candidate.place)
+        node = path[-1] if path else candidate.place
+        above, weight = borrowed(board.hard, node), board.tree.weight[node]
+        if above and not weight:
+            return 1, Fraction(0)
+        return 0, Fraction(above, weight or 1)
+
+
+def surplus_order(board: Board, place: int) -> list[tuple[Attempt, Placed]]:
+    """Return all surplus tasks in the order in which an admission of a team takes them back.
+
+    The team's own first, then those of the highest share with surplus counted; of an attempt the newest task first.
+    """
+    rows = []
+    for attempt in board.running.values():
+        if not attempt.surplus:
+            continue
+        team = board.tree.number[attempt.team]
+        top = board.tree.path[team][-1]
+        above, weight = borrowed(board.lines, top), board.tree.weight[top]
+        share = (1, Fraction(0)) if above and not weight else (0, Fraction(above, weight or 1))
+        for number, row in enumerate(reversed(attempt.surplus)):
+            one = Placed(group=row.group, node=row.node, tasks=1)
+            rows.append(((team != place, -share[0], -share[1], number, -attempt.number, -attempt.id), attempt, one))
+    rows.sort(key=lambda row: row[0])
+    return [(attempt, row) for _, attempt, row in rows]
