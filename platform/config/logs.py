@@ -22,12 +22,16 @@ SHARED: tuple[structlog.types.Processor, ...] = (
     structlog.processors.StackInfoRenderer(),
 )
 
+# A browser that leaves a live page ends its stream: that is no news.
+NO_NEWS = frozenset({"streaming_cancelled", "request_cancelled"})
+
 
 def logging_settings(*, level: str, form: Format) -> dict[str, Any]:
     """Return Django's LOGGING, and let structlog write through it."""
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
+            no_news,
             *SHARED,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
@@ -51,6 +55,13 @@ def logging_settings(*, level: str, form: Format) -> dict[str, Any]:
             "django.request": {"handlers": [], "level": "CRITICAL", "propagate": True},
         },
     }
+
+
+def no_news(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Drop entries that tell nothing."""
+    if event.get("event") in NO_NEWS:
+        raise structlog.DropEvent
+    return event
 
 
 def _last(form: Format) -> list[structlog.types.Processor]:

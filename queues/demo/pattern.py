@@ -34,7 +34,7 @@ SIZES = {
     32: (1, 8.94, 3.21),
 }
 SWEEP_PERCENT, SWEEP_TASKS = 8, (20, 40, 100)  # the rest of a hundred: many small tasks
-L40S_PERCENT = 35  # of jobs with at most four GPUs
+L40S_PERCENT = 65  # of jobs with at most four GPUs
 FAILING = ((4, 1), (3, 137), (2, 2))  # percent of jobs, and the exit code with which they end
 NO_IMAGE_PERCENT = 1
 NODE = 8
@@ -123,7 +123,7 @@ def _spec(random: Random, team: Party, *, shape: str, tasks: int, per_task: int,
         kinds = ["h100"]
     annotations = {"tidegate.test/run-for": f"{seconds:.1f}s", **_fate(random)}
     priority = random.choices(("low", "normal", "high", "interactive"), weights=(15, 70, 12, 3))[0]
-    if priority == "interactive" and (tasks * per_task > 1 or seconds > LONGEST / 4):
+    if priority == "interactive" and (tasks * per_task > 1 or seconds > LONGEST / 4 or not owns(team, kinds)):
         priority = "normal"
     return {
         "shape": shape,
@@ -137,6 +137,11 @@ def _spec(random: Random, team: Party, *, shape: str, tasks: int, per_task: int,
         "grace": "5s",
         "annotations": annotations,
     }
+
+
+def owns(team: Party, kinds: list[str]) -> bool:
+    """Return whether the team has a guarantee on one of these: without, a job that does not borrow never starts."""
+    return any(team.quotas[kind].guaranteed for kind in kinds)
 
 
 def _fate(random: Random) -> dict[str, str]:

@@ -43,6 +43,19 @@ def test_a_gang_fills_whole_machines_and_a_single_task_fits_on_one() -> None:
         assert spec["shape"] != "gang" or (spec["gpus"]["count"] == 8 and spec["tasks"] > 1)
 
 
+def test_only_teams_that_own_something_have_jobs_that_do_not_borrow() -> None:
+    random = Random(8)
+    jobs = [draw(random, number=number).spec for number in range(5000)]
+    quotas = {team.name: team.quotas for team in teams()}
+
+    firm = [job for job in jobs if not job["spec"]["borrow"]]
+
+    assert firm
+    for job in firm:
+        kinds = job["spec"]["gpus"]["type"]
+        assert any(quotas[job["metadata"]["team"]][kind].guaranteed for kind in kinds)
+
+
 def test_run_times_stay_within_what_a_demo_can_show() -> None:
     random = Random(4)
 
