@@ -13,20 +13,25 @@ from uuid import UUID
 from django.db import connection, transaction
 from uuid6 import uuid7
 
+from queues import promises
 from queues.admission.decide import Admission, Outcome
 from queues.admission.decide import Verdict as Said
-from queues.admission.world import Ask, Group, JobShape, Node, World
-from queues.models import Decision, JobEvent, Task, Verdict, Wave
+from queues.admission.order import effective_priority
+from queues.admission.world import Aging, Ask, Group, JobShape, Node, World
+from queues.evictions import evict
+from queues.models import Decision, Job, JobEvent, Task, Verdict, Wave
 from queues.models.wave import Wish
+from queues.waiting import milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What became rows: the decision, the admissions that stood, and how many verdicts changed."""
+    """What became rows: the decision, the admissions that stood, and how many verdicts changed, whose tasks leave."""
 
     decision: Decision
     admissions: tuple[Admission, ...]
     verdicts: int
+    evicted: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,7 @@ class _Admitted:
     attempt: int
     last_wave: int
     start_limit: timedelta
+    priority: int
 
 
 def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Applied:
@@ -45,14 +51,35 @@ def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Appl
         decision = Decision.objects.create(
             at=now, digest=digest, classes=len(world.classes), admissions=0, tasks=0, units=0
         )
-        admitted = _admit(outcome.admissions, asks, now)
+        jobs = _lock(outcome, world)
+        admitted = _admit(outcome.admissions, asks, world.policy.aging, now)
         stood = tuple(admission for admission in outcome.admissions if admission.job in admitted)
         tasks = _start(stood, admitted, world, now=now, cycle=decision.id)
-        verdicts = _say(outcome.verdicts, now)
+        evicted = evict(outcome.evictions, world, jobs, now=now)
+        waiting = {job.id for job in jobs.values() if job.ready}
+        promises.keep(outcome, asks, waiting, now=now)
+        verdicts = _say([row for row in outcome.verdicts if row.job is None or row.job in waiting], now)
         decision.admissions, decision.tasks, decision.units = len(stood), len(tasks), sum(task.units for task in tasks)
-        decision.details = {"dropped": len(outcome.admissions) - len(stood)}
+        counts = {"evicted": len(evicted), "claims": len(outcome.claims), "holds": len(outcome.holds)}
+        decision.details = {
+            "dropped": len(outcome.admissions) - len(stood),
+            **{key: number for key, number in counts.items() if number},
+        }
         decision.save(update_fields=["admissions", "tasks", "units", "details"])
-    return Applied(decision=decision, admissions=stood, verdicts=verdicts)
+    return Applied(decision=decision, admissions=stood, verdicts=verdicts, evicted=evicted)
+
+
+def _lock(outcome: Outcome, world: World) -> dict[int, Job]:
+    """Lock all jobs that the decision moves or promises something, in one order, and return them as they are now."""
+    victims = {attempt.id: attempt.job for attempt in world.attempts}
+    ids = {row.job for row in outcome.admissions} | {row.job for row in outcome.claims}
+    ids |= {row.job for row in outcome.holds} | {job for job, _ in outcome.idle}
+    ids |= {job for row in outcome.evictions for job in (row.job, victims[row.attempt])}
+    ids |= {row.job for row in outcome.verdicts if row.job is not None}
+    if not ids:
+        return {}
+    rows = Job.objects.filter(id__in=ids).select_related("team").order_by("id")
+    return {job.id: job for job in rows.select_for_update(of=("self",), no_key=True)}
 
 
 _ADMIT = """
@@ -65,12 +92,14 @@ UPDATE queues_job job SET
     reason_code = '', reason_text = ''
 FROM unnest(%(jobs)s::bigint[], %(tasks)s::integer[]) AS start(job, tasks), queues_queue queue
 WHERE job.id = start.job AND queue.id = job.queue_id AND job.ready AND job.waiting_tasks >= start.tasks
-RETURNING job.id, job.attempt, queue.start_limit,
+RETURNING job.id, job.attempt, queue.start_limit, job.priority, job.wait_from,
     (SELECT COALESCE(max(number), 0) FROM queues_wave wave WHERE wave.job_id = job.id)
 """
 
 
-def _admit(admissions: Sequence[Admission], asks: Mapping[int, Ask], now: datetime) -> dict[int, _Admitted]:
+def _admit(
+    admissions: Sequence[Admission], asks: Mapping[int, Ask], aging: Aging, now: datetime
+) -> dict[int, _Admitted]:
     """Move the jobs that still wait as the decision saw them; return those."""
     waiting: dict[int, int] = defaultdict(int)
     for admission in admissions:
@@ -81,8 +110,13 @@ def _admit(admissions: Sequence[Admission], asks: Mapping[int, Ask], now: dateti
     with connection.cursor() as cursor:
         cursor.execute(_ADMIT, {"now": now, "jobs": list(waiting), "tasks": list(waiting.values())})
         return {
-            job: _Admitted(attempt=attempt, last_wave=last, start_limit=limit)
-            for job, attempt, limit, last in cursor.fetchall()
+            job: _Admitted(
+                attempt=attempt,
+                last_wave=last,
+                start_limit=limit,
+                priority=effective_priority(aging, priority, milliseconds(wait_from), milliseconds(now)),
+            )
+            for job, attempt, limit, priority, wait_from, last in cursor.fetchall()
         }
 
 
@@ -127,6 +161,7 @@ def _waves(
             flavors=list(admission.flavors),
             borrowed=admission.borrowed,
             cycle=cycle,
+            priority=row.priority,
             admitted_at=now,
             deadline_at=now + row.start_limit,
             wish=Wish.LAUNCH,
@@ -209,15 +244,14 @@ def _event(wave: Wave, admission: Admission, nodes: Mapping[int, Node], now: dat
 
 def _say(verdicts: Iterable[Said], now: datetime) -> int:
     """Keep the verdicts: rows whose code or numbers changed are written, those that nobody says any more go."""
-    known = {(row.job_class_id, row.user_id): row for row in Verdict.objects.all()}
+    known = {(row.job_class_id, row.user_id, row.job_id): row for row in Verdict.objects.all()}
     changed: list[Verdict] = []
     for said in verdicts:
-        if said.job is not None:
-            continue  # of one job alone; such reasons come with recalls, which have no rows yet
-        old = known.pop((said.job_class, said.user), None)
+        old = known.pop((said.job_class, said.user, said.job), None)
         new = Verdict(
             job_class_id=said.job_class,
             user_id=said.user,
+            job_id=said.job,
             code=said.reason.code,
             permanent=said.reason.permanent,
             numbers=dict(said.reason.numbers),

@@ -75,11 +75,12 @@ def lock() -> Iterator[bool]:
 
 
 def tell(applied: Applied) -> None:
-    """Ask for what was admitted to be released, and pages to look again."""
-    if applied.admissions:
+    """Ask for what was admitted or evicted to be told the clusters, and pages to look again."""
+    moved = [admission.job for admission in applied.admissions] + list(applied.evicted)
+    if moved:
         hints.tell_clusters()
-    if applied.admissions or applied.verdicts:
-        hints.tell_pages("jobs", "queue", "decisions", *topics_of(a.job for a in applied.admissions))
+    if moved or applied.verdicts:
+        hints.tell_pages("jobs", "queue", "decisions", *topics_of(moved))
 
 
 class Stopwatch:

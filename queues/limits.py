@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from queues.admission.world import JobShape
+from queues import waiting
 from queues.models import Job, Wave
 
 FIRST_BACK_OFF = timedelta(seconds=60)
@@ -16,13 +16,8 @@ def back_off(failures: int) -> timedelta:
 
 
 def time_left(job: Job) -> timedelta | None:
-    """Return how long a wave of the job may run from its start.
-
-    A gang's attempts share the job's limit; each task of an independent job starts with all of it.
-    """
-    if job.time_limit is None or job.shape == JobShape.INDEPENDENT:
-        return job.time_limit
-    return max(job.time_limit - job.ran_for, timedelta())
+    """Return how long a wave of the job may run from its start."""
+    return waiting.time_left(job.time_limit, job.ran_for, job.shape)
 
 
 def start_ends_at(wave: Wave) -> datetime:

@@ -16,7 +16,7 @@ from queues.models import Job, Task, Wave
 from queues.models.wave import Wish
 from queues.nodes import Places, count_outside, observe
 from queues.sight import SKEW, Sight, look
-from queues.states import HOLDING, WaveState
+from queues.states import HOLDING, TaskState, WaveState
 from queues.view import View, valid_uids
 from tenants.models import Flavor
 
@@ -104,7 +104,7 @@ def _pins(sight: Sight, places: Places, placements: dict[int, Placement]) -> Ite
         return
     for task in sight.tasks:
         pod = sight.pods.get((task.group, task.pod_index))
-        if pod is not None and pod.gated and not pod.leaving and sight.now[task.id].holds:
+        if pod is not None and pod.gated and not pod.leaving and sight.now[task.id].state is TaskState.PENDING:
             yield Pin(
                 namespace=pod.namespace,
                 pod=pod.name,

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 
 from clusters.port import Cluster, ClusterError, Launch, NameTaken, QuotaRefused, Refused, Unreachable
-from queues import endings, hints
+from queues import endings, hints, removals
 from queues.launches import ceilings, launches_of, ref_of
 from queues.models import Job, JobEvent, Wave
 from queues.models.wave import Wish
@@ -76,7 +76,7 @@ def release_due(clock: Clock, *, clusters: Mapping[str, Cluster], fences: Fences
                 break
             write(_tell(waves, clusters, fences, threads), lease=lease, now=clock())
             told += len(waves)
-    return told
+    return told + removals.remove_due(clock, clusters=clusters)
 
 
 def take(now: datetime, lease: datetime) -> list[Wave]:

@@ -3,27 +3,25 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
+from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, Q, TextField
+from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 
+from queues import promises
 from queues.admission.world import (
     Aging,
     Ask,
-    Attempt,
     Flavor,
-    Group,
     JobClass,
-    Milliseconds,
     Node,
     NodeState,
-    Placed,
     Policy,
     Queue,
     QueueOrder,
@@ -31,13 +29,14 @@ from queues.admission.world import (
     Team,
     World,
 )
+from queues.attempts import attempts
 from queues.classes import ask_from_json
-from queues.limits import start_ends_at, time_left
 from queues.models import JobClass as StoredClass
 from queues.models import Node as StoredNode
 from queues.models import Queue as StoredQueue
-from queues.models import Task, Wave
-from queues.states import HOLDING, TASK_HOLDING, WaveState
+from queues.models import Task
+from queues.models.queue import PreemptWithinTeam
+from queues.states import TASK_HOLDING
 from queues.waiting import StoredHeads, milliseconds, span
 from tenants.models import Flavor as StoredFlavor
 from tenants.models import Installation
@@ -63,8 +62,9 @@ def load(now: datetime) -> Iterator[Snapshot]:
         if alone:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        heads = StoredHeads()
-        yield Snapshot(_world(now, heads), heads)
+        queues = list(StoredQueue.objects.order_by("id"))
+        heads = StoredHeads({queue.id: span(queue.start_limit) for queue in queues}, promises.idle(now))
+        yield Snapshot(_world(now, queues, heads), heads)
 
 
 def digest(snapshot: Snapshot) -> str:
@@ -74,25 +74,35 @@ def digest(snapshot: Snapshot) -> str:
     return hashlib.sha256(repr((world, first)).encode()).hexdigest()
 
 
-def _world(now: datetime, heads: StoredHeads) -> World:
+def _world(now: datetime, queues: Iterable[StoredQueue], heads: StoredHeads) -> World:
     return World(
         now=milliseconds(now),
         policy=_policy(),
         flavors=_flavors(),
         teams=_teams(),
-        queues=_queues(),
+        queues=_queues(queues),
         nodes=_nodes(),
-        attempts=_attempts(),
+        attempts=attempts(now),
         classes=_classes(heads.classes),
+        claims=promises.claims(),
+        holds=promises.holds(),
+        evicted_at=promises.evicted_at(now),
     )
 
 
 def _policy() -> Policy:
     row = Installation.objects.filter(id=1).first()
     if row is None:
-        return Policy()
-    aging = Aging(every=span(row.aging_every), step=row.aging_step, cap=row.aging_cap)
-    return Policy(aging=aging, overcommit=row.overcommit)
+        return Policy(recall=True)
+    return Policy(
+        aging=Aging(every=span(row.aging_every), step=row.aging_step, cap=row.aging_cap),
+        overcommit=row.overcommit,
+        recall=True,
+        restart_cost=span(row.restart_cost),
+        evictions_per_minute=row.evictions_per_minute,
+        max_evictions=row.max_evictions,
+        hold_idle_limit=None if row.hold_idle_limit is None else row.hold_idle_limit * 1000,
+    )
 
 
 def _flavors() -> tuple[Flavor, ...]:
@@ -121,7 +131,7 @@ def _teams() -> tuple[Team, ...]:
     )
 
 
-def _queues() -> tuple[Queue, ...]:
+def _queues(rows: Iterable[StoredQueue]) -> tuple[Queue, ...]:
     return tuple(
         Queue(
             id=queue.id,
@@ -130,8 +140,11 @@ def _queues() -> tuple[Queue, ...]:
             order=QueueOrder(queue.order),
             per_user_limit=queue.per_user_limit,
             paused=queue.paused_at is not None,
+            hold_after=span(queue.hold_after),
+            preempt_within_team=queue.preempt_within_team == PreemptWithinTeam.LOWER_PRIORITY,
+            limit_needed_to_borrow=queue.limit_needed_to_borrow,
         )
-        for queue in StoredQueue.objects.order_by("id")
+        for queue in rows
     )
 
 
@@ -150,6 +163,7 @@ def _nodes() -> tuple[Node, ...]:
             memory=row.memory,
             pods=row.pods,
             labels=tuple(sorted(row.labels.items())),
+            domains=tuple(row.labels.get(label) for label in settings.TIDEGATE_LEVELS.values()),
             state=_state(row),
             outside_units=row.outside_units,
             outside_cpu=row.outside_cpu_milli,
@@ -176,69 +190,3 @@ def _classes(ids: tuple[int, ...]) -> tuple[JobClass, ...]:
 @lru_cache(maxsize=4096)
 def _ask(text: str) -> Ask:
     return ask_from_json(json.loads(text))
-
-
-class _Holding(NamedTuple):
-    """Equal tasks of one wave and group on one node."""
-
-    wave: int
-    group: int
-    node: int
-    flavor: int
-    units: int
-    cpu: int
-    memory: int
-    tasks: int
-
-
-def _attempts() -> tuple[Attempt, ...]:
-    """Return the waves that hold, with what still holds of them added up by node."""
-    holding: dict[int, list[_Holding]] = defaultdict(list)
-    columns = ("wave_id", "group", "node_id", "flavor_id", "units", "cpu_milli", "memory")
-    tasks = Task.objects.filter(state__in=TASK_HOLDING).order_by().values_list(*columns).annotate(Count("id"))
-    for row in sorted(tasks):
-        holding[row[0]].append(_Holding(*row))
-    waves = Wave.objects.filter(state__in=HOLDING).select_related("job__queue").order_by("id")
-    return tuple(_attempt(wave, holding[wave.id]) for wave in waves if holding[wave.id])
-
-
-def _attempt(wave: Wave, holding: list[_Holding]) -> Attempt:
-    """Number the groups that still hold from 0: an attempt's groups are only counted, never named."""
-    kinds = sorted({(h.group, h.flavor, h.units, h.cpu, h.memory) for h in holding})
-    index = {kind: number for number, kind in enumerate(kinds)}
-    placed = tuple(
-        Placed(group=index[h.group, h.flavor, h.units, h.cpu, h.memory], node=h.node, tasks=h.tasks) for h in holding
-    )
-    counts: dict[int, int] = defaultdict(int)
-    for place in placed:
-        counts[place.group] += place.tasks
-    job = wave.job
-    return Attempt(
-        id=wave.id,
-        number=wave.id,
-        job=job.id,
-        team=job.team_id,
-        user=job.user_id,
-        groups=tuple(
-            Group(tasks=counts[number], units=units, cpu=cpu, memory=memory, flavors=(flavor,))
-            for number, (_, flavor, units, cpu, memory) in enumerate(kinds)
-        ),
-        flavors=tuple(flavor for _, flavor, *_ in kinds),
-        placed=placed,
-        since=milliseconds(wave.started_at or wave.admitted_at),
-        borrow=job.borrow,
-        preemptible=job.preemptible,
-        leaving=wave.state == WaveState.EVICTING,
-        queue=job.queue_id,
-        ends_by=_ends_by(wave),
-    )
-
-
-def _ends_by(wave: Wave) -> Milliseconds | None:
-    """Return the wave's sure end: what is left of its time limit, and its grace."""
-    left = time_left(wave.job)
-    if wave.state == WaveState.EVICTING:
-        return None if wave.deadline_at is None else milliseconds(wave.deadline_at)
-    if left is None:
-        return None
-    return milliseconds((wave.started_at or start_ends_at(wave)) + left + wave.job.grace)

@@ -1,18 +1,23 @@
 """The waiting jobs as the rules read them: the first of each user of each class at once, further ones page by page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from django.db import connection
 
-from queues.admission.world import Milliseconds, Waiting
+from queues.admission.world import JobShape, Milliseconds, Waiting
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NONE: Mapping[int, Milliseconds] = MappingProxyType({})
 FIRST_PAGE = 32
 LARGEST_PAGE = 512
 
-_COLUMNS = "id, job_class_id, user_id, wait_from, submitted_at, waiting_tasks"
+_COLUMNS = (
+    "id, job_class_id, user_id, wait_from, submitted_at, waiting_tasks, "
+    "queue_id, shape, time_limit, ran_for, grace, evictions"
+)
 _ORDER = "job_class_id, user_id, wait_from, submitted_at, id"
 
 # A loose scan of the index `job_heads`: from each pair of class and user it jumps to the next, so that its cost is the
@@ -43,7 +48,22 @@ SELECT few.* FROM unnest(%s::bigint[], %s::bigint[]) AS pair (job_class, owner) 
 ) few
 """  # noqa: S608  constants only
 
-Row = tuple[int, int, int, datetime, datetime, int]
+
+class Row(NamedTuple):
+    """A waiting job as it is read."""
+
+    id: int
+    job_class: int
+    user: int
+    wait_from: datetime
+    submitted: datetime
+    tasks: int
+    queue: int
+    shape: str
+    time_limit: timedelta | None
+    ran_for: timedelta
+    grace: timedelta
+    evictions: int
 
 
 def milliseconds(at: datetime) -> Milliseconds:
@@ -59,9 +79,16 @@ def span(length: timedelta) -> Milliseconds:
 class StoredHeads:
     """The waiting jobs of one snapshot; to be read while its transaction is open. ``rows`` counts what was read."""
 
-    def __init__(self) -> None:
-        """Read the first waiting job of every user of every class."""
+    def __init__(
+        self, start_limits: Mapping[int, Milliseconds] = NONE, idle: Mapping[int, Milliseconds] = NONE
+    ) -> None:
+        """Read the first waiting job of every user of every class.
+
+        ``start_limits`` tells how long a start may take, by queue, ``idle`` what jobs have kept idle so far.
+        """
         self.rows = 0
+        self._start_limits = start_limits
+        self._idle = idle
         self._order: dict[int, tuple[datetime, datetime]] = {}
         self._first: dict[int, list[Waiting]] = {}
         for waiting in self._read(_FIRST, ()):
@@ -96,20 +123,34 @@ class StoredHeads:
     def _read(self, sql: str, values: Sequence[Any]) -> list[Waiting]:
         with connection.cursor() as cursor:
             cursor.execute(sql, values)
-            rows: list[Row] = cursor.fetchall()
+            rows = [Row(*row) for row in cursor.fetchall()]
         self.rows += len(rows)
         # The rules know milliseconds; pages go on from the exact moment.
-        self._order.update({row[0]: (row[3], row[4]) for row in rows})
-        return [_waiting(row) for row in rows]
+        self._order.update({row.id: (row.wait_from, row.submitted) for row in rows})
+        return [self._waiting(row) for row in rows]
+
+    def _waiting(self, row: Row) -> Waiting:
+        left = time_left(row.time_limit, row.ran_for, row.shape)
+        return Waiting(
+            id=row.id,
+            job_class=row.job_class,
+            user=row.user,
+            wait_from=milliseconds(row.wait_from),
+            submitted=milliseconds(row.submitted),
+            tasks=row.tasks,
+            limit=None if left is None else span(left),
+            # Its units are free for sure when it has started, run and left as late as it may.
+            grace=span(row.grace) + self._start_limits.get(row.queue, 0),
+            evictions=row.evictions,
+            idle=self._idle.get(row.id, 0),
+        )
 
 
-def _waiting(row: Row) -> Waiting:
-    job, job_class, user, wait_from, submitted, tasks = row
-    return Waiting(
-        id=job,
-        job_class=job_class,
-        user=user,
-        wait_from=milliseconds(wait_from),
-        submitted=milliseconds(submitted),
-        tasks=tasks,
-    )
+def time_left(limit: timedelta | None, ran_for: timedelta, shape: str) -> timedelta | None:
+    """Return how long a wave may run from its start.
+
+    A gang's attempts share the job's limit; each task of an independent job starts with all of it.
+    """
+    if limit is None or shape == JobShape.INDEPENDENT:
+        return limit
+    return max(limit - ran_for, timedelta())

@@ -116,6 +116,7 @@ SENTENCES: dict[str, Callable[[_Told], str]] = {
     "K8S_REJECTED": lambda _: "Kubernetes refused it as invalid.",
     "NAME_CONFLICT": lambda _: "An object of its name is there already.",
     "NODE_LOST": lambda _: "Its node was lost.",
+    "EVICTED": lambda _: "Its GPUs were taken back by those to whom they belong.",
     "DELETED_OUTSIDE": lambda _: "Its objects were deleted by somebody else.",
     "TASK_FAILED": lambda _: "A task failed.",
     "START_FAILED": lambda _: "Its pods did not start in time.",

@@ -278,6 +278,10 @@ class Cluster(Protocol):
         """Delete the wave's objects and pods; what is gone already is passed over."""
         ...
 
+    def stop_pods(self, namespace: str, pods: Sequence[str], *, grace_seconds: int | None = None) -> None:
+        """Delete these pods and nothing else of their waves; what is gone already is passed over."""
+        ...
+
     def logs(
         self, namespace: str, pod: str, *, tail: int | None = None, follow: bool = False, timestamps: bool = False
     ) -> Iterator[bytes]:

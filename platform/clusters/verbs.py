@@ -145,6 +145,12 @@ class KubeCluster:
             pods = _path("/api/v1", ref.namespace, "pods")
             self._unless_missing("delete", pods, query={**ours, "gracePeriodSeconds": str(grace_seconds)})
 
+    def stop_pods(self, namespace: str, pods: Sequence[str], *, grace_seconds: int | None = None) -> None:
+        """Delete these pods and nothing else of their waves; what is gone already is passed over."""
+        query = {} if grace_seconds is None else {"gracePeriodSeconds": str(grace_seconds)}
+        for pod in pods:
+            self._unless_missing("delete", _path("/api/v1", namespace, "pods", pod), query=query)
+
     def logs(
         self, namespace: str, pod: str, *, tail: int | None = None, follow: bool = False, timestamps: bool = False
     ) -> Iterator[bytes]:

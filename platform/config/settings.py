@@ -223,3 +223,10 @@ LOGGING = logging_settings(
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
 CSRF_FAILURE_VIEW = "tenants.views.csrf_failed"
+
+# Levels of the topology, outermost first, as node labels; a level is called what stands behind the label's last slash.
+TIDEGATE_LEVELS = {
+    label.rpartition("/")[2]: label
+    for label in env("TIDEGATE_LEVELS", "topology.kubernetes.io/zone,tidegate.io/rack").split(",")
+    if label
+}

@@ -89,6 +89,7 @@ def test_a_position_leaves_out_what_runs_and_what_can_never_start(lab: Lab) -> N
 
 def test_an_explanation_tells_needs_room_and_what_would_help(lab: Lab) -> None:
     filler = fill(lab, 3)
+    Job.objects.filter(id=filler.id).update(preemptible=False)
     job = lab.submit(shape="gang", tasks=2, gpus="h100:8")
     cycle.turn(NOW)
 

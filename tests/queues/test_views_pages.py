@@ -18,13 +18,13 @@ from tests.queues.lab import NOW, Lab, node
 
 INLINE = re.compile(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|javascript:")
 PAGES = {
-    "/": 32,
-    "/queue": 31,
+    "/": 36,
+    "/queue": 35,
     "/jobs?view=all": 10,
     "/jobs/new": 26,
-    "/jobs/{queued}": 34,
-    "/jobs/{queued}?tab=events": 36,
-    "/jobs/{queued}?tab=spec": 38,
+    "/jobs/{queued}": 38,
+    "/jobs/{queued}?tab=events": 40,
+    "/jobs/{queued}?tab=spec": 42,
     "/jobs/{running}": 17,
     "/teams": 23,
     "/teams/nlp": 33,

@@ -1,0 +1,282 @@
+"""Evictions as rows: who has to go for whom, told on both sides; inside apply's transaction, with the jobs locked.
+
+Statements do not grow with the evictions. A gang goes whole, and so does a wave of which nothing stays; of other waves
+of independent jobs single tasks go.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+
+from queues.admission.outcome import Eviction
+from queues.admission.world import Attempt, JobShape, Placed, World
+from queues.models import Eviction as Stored
+from queues.models import Job, JobEvent, Wave
+from queues.progress import Trouble
+from queues.states import HOLDING, JobState, WaveState
+from queues.steps import GOING_SLACK
+
+HOUR_SECONDS = 3600
+MOST_NAMED = 3
+RULES = {
+    "guarantee": "its guarantee was lent and is taken back",
+    "within team": "it has the higher priority in the team",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """Tasks of one wave that leave for one claim: ``tasks`` counts them by node, ``whole`` says that no other stays."""
+
+    wave: Wave
+    attempt: Attempt
+    victim: Job
+    claimant: Job
+    said: Eviction
+    tasks: Counter[int]
+    units: int
+    whole: bool
+    now: datetime
+
+    @property
+    def lost(self) -> timedelta:
+        """Return what each unit ran in vain."""
+        return timedelta() if self.wave.started_at is None else max(timedelta(), self.now - self.wave.started_at)
+
+
+def evict(evictions: Iterable[Eviction], world: World, jobs: Mapping[int, Job], *, now: datetime) -> tuple[int, ...]:
+    """Let victims leave whose claimants still wait; ``jobs`` are the locked rows. Return the ids of the victims."""
+    leaving = list(_standing(evictions, world, jobs, now))
+    if not leaving:
+        return ()
+    rows = Stored.objects.bulk_create(_row(row, now) for row in leaving)
+    _let_tasks_go(leaving, rows)
+    _stop_waves(leaving, now)
+    _count(leaving)
+    _move_gangs(leaving, now)
+    JobEvent.objects.bulk_create([*_told_victims(leaving, now), *_told_claimants(leaving, now)])
+    return tuple(sorted({row.victim.id for row in leaving}))
+
+
+def _standing(evictions: Iterable[Eviction], world: World, jobs: Mapping[int, Job], now: datetime) -> Iterator[Leaving]:
+    """Yield the evictions that may still be: the victim holds as the decision saw it, the claimant waits."""
+    merged: dict[tuple[int, int, bool], list[Eviction]] = defaultdict(list)
+    for row in evictions:
+        merged[row.attempt, row.claim, row.surplus].append(row)
+    attempts = {attempt.id: attempt for attempt in world.attempts}
+    there = Wave.objects.filter(id__in={attempt for attempt, _, _ in merged}, state__in=HOLDING)
+    waves = there.exclude(state=WaveState.EVICTING).in_bulk()
+    stays = {number: Counter(_by_node(attempts[number].placed)) for number, _, _ in merged}
+    found = []
+    for (number, _, _), rows in merged.items():
+        attempt, said = attempts[number], rows[0]
+        victim, claimant, wave = jobs[attempt.job], jobs[said.job], waves.get(number)
+        if wave is None or not claimant.ready or victim.state not in {JobState.ADMITTED, JobState.RUNNING}:
+            continue
+        placed = [part for row in rows for part in row.placed]
+        tasks = Counter(_by_node(placed))
+        stays[number] -= tasks
+        units = sum(part.tasks * attempt.groups[part.group].units for part in placed)
+        found.append((wave, attempt, victim, claimant, said, tasks, units))
+    for wave, attempt, victim, claimant, said, tasks, units in found:
+        yield Leaving(
+            wave=wave,
+            attempt=attempt,
+            victim=victim,
+            claimant=claimant,
+            said=said,
+            tasks=tasks,
+            units=units,
+            whole=attempt.shape is not JobShape.INDEPENDENT or not stays[attempt.id].total(),
+            now=now,
+        )
+
+
+def _by_node(placed: Iterable[Placed]) -> dict[int, int]:
+    counts: dict[int, int] = defaultdict(int)
+    for part in placed:
+        counts[part.node] += part.tasks
+    return counts
+
+
+def _row(row: Leaving, now: datetime) -> Stored:
+    return Stored(
+        wave=row.wave,
+        claimant=row.claimant,
+        claim=row.said.claim,
+        rule=row.said.rule,
+        exact=row.said.exact,
+        surplus=row.said.surplus,
+        tasks=row.tasks.total(),
+        units=row.units,
+        lost_unit_seconds=int(row.units * row.lost.total_seconds()),
+        grace=row.victim.grace,
+        at=now,
+        due_at=None if row.whole else now,
+    )
+
+
+# Of equal tasks on a node the newest go; ``first`` of them are spoken for by earlier claims of the same decision.
+_LEAVE = """
+UPDATE queues_task task SET state = 'leaving', reason = %(reason)s, message = chosen.message,
+    eviction_id = chosen.eviction
+FROM (
+    SELECT held.id, leave.eviction, leave.message, leave.first, leave.last,
+        row_number() OVER (PARTITION BY leave.eviction, held.wave_id, held.node_id ORDER BY held.id DESC) AS place
+    FROM unnest(%(waves)s::bigint[], %(nodes)s::bigint[], %(firsts)s::integer[], %(lasts)s::integer[],
+        %(evictions)s::bigint[], %(messages)s::text[]) AS leave(wave, node, first, last, eviction, message)
+    JOIN queues_task held ON held.wave_id = leave.wave AND held.node_id = leave.node
+    WHERE held.state IN ('pending', 'running')
+) chosen
+WHERE task.id = chosen.id AND chosen.place > chosen.first AND chosen.place <= chosen.last
+"""
+
+
+def _let_tasks_go(leaving: Sequence[Leaving], rows: Sequence[Stored]) -> None:
+    spoken: Counter[tuple[int, int]] = Counter()
+    values: list[tuple[int, int, int, int, int, str]] = []
+    for row, stored in zip(leaving, rows, strict=True):
+        for node, tasks in sorted(row.tasks.items()):
+            first = spoken[row.wave.id, node]
+            spoken[row.wave.id, node] += tasks
+            values.append((row.wave.id, node, first, first + tasks, stored.id, _message(row)))
+    columns = [list(column) for column in zip(*values, strict=True)]
+    names = ("waves", "nodes", "firsts", "lasts", "evictions", "messages")
+    with connection.cursor() as cursor:
+        cursor.execute(_LEAVE, {"reason": Trouble.EVICTED.value} | dict(zip(names, columns, strict=True)))
+
+
+_STOP = """
+UPDATE queues_wave wave SET state = 'evicting', deadline_at = %(now)s + gone.grace + %(slack)s, wish = 'stop',
+    wish_due_at = %(now)s, wish_tries = 0, wish_error = ''
+FROM unnest(%(waves)s::bigint[], %(graces)s::interval[]) AS gone(wave, grace)
+WHERE wave.id = gone.wave AND wave.state IN ('admitted', 'running')
+"""
+
+
+def _stop_waves(leaving: Sequence[Leaving], now: datetime) -> None:
+    graces = {row.wave.id: row.victim.grace for row in leaving if row.whole}
+    if graces:
+        values: dict[str, Any] = {
+            "now": now,
+            "slack": GOING_SLACK,
+            "waves": list(graces),
+            "graces": list(graces.values()),
+        }
+        with connection.cursor() as cursor:
+            cursor.execute(_STOP, values)
+
+
+_COUNT = """
+UPDATE queues_job job SET evictions = job.evictions + gone.tasks
+FROM unnest(%(jobs)s::bigint[], %(tasks)s::integer[]) AS gone(job, tasks) WHERE job.id = gone.job
+"""
+
+
+def _count(leaving: Sequence[Leaving]) -> None:
+    """Count evictions: of an independent job task by task, surplus not at all."""
+    counts: Counter[int] = Counter()
+    for row in leaving:
+        if not row.said.surplus:
+            counts[row.victim.id] += row.tasks.total() if row.attempt.shape is JobShape.INDEPENDENT else 1
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT, {"jobs": list(counts), "tasks": list(counts.values())})
+
+
+_MOVE = """
+UPDATE queues_job job SET state = 'evicting', next_state = 'queued', state_since = %(now)s, ready = FALSE,
+    not_waiting_since = COALESCE(job.not_waiting_since, %(now)s), reason_code = %(reason)s, reason_text = gone.message,
+    ran_for = job.ran_for + CASE job.state WHEN 'running' THEN %(now)s - job.state_since ELSE interval '0' END
+FROM unnest(%(jobs)s::bigint[], %(messages)s::text[]) AS gone(job, message)
+WHERE job.id = gone.job AND job.state IN ('admitted', 'running')
+"""
+
+
+def _move_gangs(leaving: Sequence[Leaving], now: datetime) -> None:
+    """Send gangs back to the queue by way of evicting; independent jobs stay where they are until pods have gone."""
+    gangs = {
+        row.victim.id: _message(row)
+        for row in leaving
+        if row.attempt.shape is not JobShape.INDEPENDENT and not row.said.surplus
+    }
+    if gangs:
+        values: dict[str, Any] = {
+            "now": now,
+            "reason": Trouble.EVICTED.value,
+            "jobs": list(gangs),
+            "messages": list(gangs.values()),
+        }
+        with connection.cursor() as cursor:
+            cursor.execute(_MOVE, values)
+
+
+def _message(row: Leaving) -> str:
+    return f"Reclaimed for {row.claimant.name} of {row.claimant.team.name}"
+
+
+def _told_victims(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEvent]:
+    """Yield one event for each victim and claim."""
+    for rows in _together(leaving, lambda row: (row.victim.id, row.said.claim)):
+        first = rows[0]
+        tasks, units = sum(row.tasks.total() for row in rows), sum(row.units for row in rows)
+        lost = sum(row.units * row.lost.total_seconds() for row in rows)
+        what = "" if first.attempt.shape is not JobShape.INDEPENDENT else f" ({tasks} task{'s' * (tasks != 1)})"
+        why = RULES.get(first.said.rule, first.said.rule)
+        yield JobEvent(
+            job_id=first.victim.id,
+            at=now,
+            type="evicted",
+            summary=(
+                f"{_message(first)}: {why}. {units} GPU{'s' * (units != 1)}{what} go back, "
+                f"{_hours(lost)} GPU-hours are lost; it queues again at its old place"
+            ),
+            details={
+                "claimant": str(first.claimant.uid),
+                "claimant_team": first.claimant.team.name,
+                "claim": first.said.claim,
+                "rule": first.said.rule,
+                "exact": first.said.exact,
+                "tasks": tasks,
+                "units": units,
+                "lost_unit_seconds": int(lost),
+                "grace_seconds": int(first.victim.grace.total_seconds()),
+                "attempt": first.victim.attempt,
+            },
+        )
+
+
+def _told_claimants(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEvent]:
+    """Yield one event for each claim."""
+    for rows in _together(leaving, lambda row: (row.claimant.id, row.said.claim)):
+        units = sum(row.units for row in rows)
+        names = list(dict.fromkeys(f"{row.victim.name} of {row.victim.team.name}" for row in rows))
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        yield JobEvent(
+            job_id=rows[0].claimant.id,
+            at=now,
+            type="reclaims",
+            summary=f"Reclaims {units} GPU{'s' * (units != 1)} from {', '.join(names[:MOST_NAMED])}{more}",
+            details={
+                "claim": rows[0].said.claim,
+                "rule": rows[0].said.rule,
+                "units": units,
+                "victims": [
+                    {"job": str(row.victim.uid), "team": row.victim.team.name, "units": row.units} for row in rows
+                ],
+            },
+        )
+
+
+def _together(leaving: Sequence[Leaving], key: Callable[[Leaving], object]) -> list[list[Leaving]]:
+    found: dict[object, list[Leaving]] = defaultdict(list)
+    for row in leaving:
+        found[key(row)].append(row)
+    return list(found.values())
+
+
+def _hours(unit_seconds: float) -> str:
+    return f"{unit_seconds / HOUR_SECONDS:.1f}"

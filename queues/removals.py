@@ -1,0 +1,64 @@
+"""The outbox of single tasks that leave a wave whose other tasks stay: clusters are told which pods go.
+
+As with waves, rows are leased before the network is used. A pod that is not known yet is told to go when it is.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F
+
+from clusters.port import Cluster, ClusterError
+from queues.launches import namespace_of
+from queues.models import Eviction, Task
+from queues.states import TaskState, WaveState
+from queues.steps import GOING_SLACK
+
+log = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=10)
+SOON = timedelta(seconds=2)
+LATER = timedelta(seconds=60)
+BATCH = 64
+FIRM_GRACE_SECONDS = 1
+
+
+def remove_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster]) -> int:
+    """Tell the clusters which pods have to go; return how many evictions were told."""
+    lease = clock() + LEASE
+    rows = _take(clock(), lease)
+    for row in rows:
+        after, failed = _tell(row, clusters, clock())
+        standing = Eviction.objects.filter(id=row.id, due_at=lease)
+        standing.update(due_at=after, tries=F("tries") + int(failed))
+    return len(rows)
+
+
+def _take(now: datetime, lease: datetime) -> list[Eviction]:
+    with transaction.atomic():
+        due = Eviction.objects.filter(due_at__lte=now).order_by("due_at", "id")
+        ids = list(due.select_for_update(skip_locked=True).values_list("id", flat=True)[:BATCH])
+        Eviction.objects.filter(id__in=ids).update(due_at=lease)
+    rows = Eviction.objects.filter(id__in=ids).select_related("wave__cluster", "wave__job__team").order_by("id")
+    return list(rows)
+
+
+def _tell(row: Eviction, clusters: Mapping[str, Cluster], now: datetime) -> tuple[datetime | None, bool]:
+    """Tell one; return when it is due again, and whether the cluster could not be told."""
+    wave = row.wave
+    pods = list(Task.objects.filter(wave=wave, eviction=row, state=TaskState.LEAVING).values_list("pod", flat=True))
+    if not pods or wave.state in {WaveState.EVICTING, WaveState.ENDED}:
+        return None, False
+    late = row.at + row.grace + GOING_SLACK
+    grace = FIRM_GRACE_SECONDS if late <= now else None
+    try:
+        cluster = clusters[wave.cluster.name]
+        cluster.stop_pods(namespace_of(wave.job.team.name), sorted(filter(None, pods)), grace_seconds=grace)
+    except (ClusterError, KeyError) as error:
+        log.warning("cluster %s: pods of wave %s could not be told to go: %s", wave.cluster.name, wave.uid, error)
+        return now + min(timedelta(seconds=2 ** min(row.tries, 6)), LATER), True
+    if not all(pods):
+        return now + SOON, False
+    return max(late, now + LATER), False
