@@ -4,14 +4,13 @@ They take ids by keyword, pass over keywords of newer versions, and never run as
 timeout.
 """
 
-import time
-
 from celery import shared_task
 from django.utils import timezone
 
 import clusters.kube  # noqa: F401  takes seconds to load: before workers fork, not in the middle of a launch
 from queues import cleanup, cycle, fleet, forecasting
 from queues import release as outbox
+from queues.stopwatch import within
 
 FORECAST_SECONDS = 10.0
 
@@ -31,8 +30,7 @@ def release(**_: object) -> int:
 @shared_task(name="queues.forecast", ignore_result=True)
 def forecast(**_: object) -> int:
     """Tell again when waiting jobs start, as far as a few seconds allow; return how many starts could be told."""
-    until = time.monotonic() + FORECAST_SECONDS
-    return forecasting.forecast(timezone.now(), go_on=lambda: time.monotonic() < until)
+    return forecasting.forecast(timezone.now(), go_on=within(FORECAST_SECONDS))
 
 
 @shared_task(name="queues.clean_up", ignore_result=True)

@@ -99,6 +99,7 @@ ROUTES: dict[str, Line] = {
     "api/v1/jobs": personal("/api/v1/jobs", also=(400, 422)),
     "api/v1/jobs:batch": personal("/api/v1/jobs:batch", also=(400, 422)),
     "api/v1/jobs:cancel": personal("/api/v1/jobs:cancel", also=(400, 422)),
+    "api/v1/jobs:plan": personal("/api/v1/jobs:plan"),
     "api/v1/jobs:count": personal("/api/v1/jobs:count?group_by=state"),
     "api/v1/jobs/<uuid:uid>": of_team("/api/v1/jobs/{job}", body={"labels": {}}),
     "api/v1/jobs/<uuid:uid>:cancel": of_team("/api/v1/jobs/{job}:cancel"),

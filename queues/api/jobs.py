@@ -17,6 +17,7 @@ from queues.queries.filters import JobFilter
 from queues.queries.history import event_row, found_events
 from queues.queries.jobs import found_jobs, job_rows
 from queues.spec.schema import SCHEMA
+from queues.stopwatch import within
 from tenants.errors import DomainError, Invalid, Unreadable
 from tenants.permissions import Actor
 from tenants.rest.pages import PARAMS
@@ -24,6 +25,7 @@ from tenants.rest.schema import PAGING, paged
 from tenants.rest.views import MIB, RestView, refuse_unknown
 
 SPEC = {"application/json": SCHEMA, "application/yaml": SCHEMA}
+PLAN_SECONDS = 1.0
 LIST_PARAMS = frozenset(shapes.JobQuery().fields) | PARAMS | {"fields"}
 
 
@@ -81,6 +83,17 @@ class BatchView(RestView):
         created = sum(item["created"] for item in items)
         refused = sum(item["error"] is not None for item in items)
         return self.answer(shapes.BatchOut({"items": items, "created": created, "refused": refused}).data)
+
+
+class PlanView(RestView):
+    """/jobs:plan."""
+
+    @extend_schema(operation_id="planJob", request=SPEC, responses=shapes.PlanOut)
+    def post(self, request: Request) -> Response:
+        """Tell what would become of a job: valid, fits, borrows, position, estimate. Nothing is written."""
+        self.query()
+        found = queries.plan(self.actor, request.data, now=self.now, go_on=within(PLAN_SECONDS))
+        return self.answer(shapes.PlanOut(found).data)
 
 
 class CountView(RestView):

@@ -8,6 +8,7 @@ urlpatterns = [
     path("jobs", jobs.JobsView.as_view()),
     path("jobs:batch", jobs.BatchView.as_view()),
     path("jobs:cancel", jobs.CancelManyView.as_view()),
+    path("jobs:plan", jobs.PlanView.as_view()),
     path("jobs:count", jobs.CountView.as_view()),
     path("jobs/<uuid:uid>", jobs.JobView.as_view()),
     path("jobs/<uuid:uid>:cancel", jobs.CancelView.as_view()),

@@ -12,6 +12,7 @@ from queues.queries.lines import priority_classes, queue, queues
 from queues.queries.nodes import allocation, node, nodes
 from queues.queries.order import explain, queue_order
 from queues.queries.overview import freshness, overview
+from queues.queries.plan import plan
 
 __all__ = [
     "JobFilter",
@@ -29,6 +30,7 @@ __all__ = [
     "node",
     "nodes",
     "overview",
+    "plan",
     "priority_classes",
     "queue",
     "queue_order",

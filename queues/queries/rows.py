@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from tenants.errors import FieldError, Notice
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocker:
@@ -171,6 +173,30 @@ class Explanation:
     ahead: tuple[Blocker, ...]
     helps: tuple[Action, ...]
     as_of: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What would become of a job if it were submitted now.
+
+    ``fits``: it can ever start. ``needs`` are the units of ``flavor`` that must be free at once, of which ``own`` are
+    its team's by guarantee and ``borrowed`` are not. ``reason`` says why it would wait.
+    """
+
+    valid: bool
+    as_of: datetime
+    errors: tuple[FieldError, ...] = ()
+    fits: bool = False
+    starts_now: bool = False
+    units: int = 0
+    flavor: str = ""
+    needs: int = 0
+    own: int = 0
+    borrowed: int = 0
+    reason: ReasonRow | None = None
+    position: Position | None = None
+    estimate: Estimate | None = None
+    warnings: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Forecasts of the stored world: what is told, why not, and how it is judged afterwards."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -21,7 +22,7 @@ def line(lab: Lab) -> Lab:
     """Leave one machine of 8, which a job with an hour's limit fills; two more of an hour wait for it."""
     Node.objects.exclude(id=lab.nodes[0].id).delete()
     Queue.objects.update(max_grace=timedelta(0))
-    whole = {"gpus": "h100:8", "time_limit": "1h", "grace": "0s"}
+    whole: dict[str, Any] = {"gpus": "h100:8", "time_limit": "1h", "grace": "0s"}
     lab.start(lab.submit(name="runs", **whole), lab.nodes[0])
     lab.submit(name="first", **whole)
     lab.submit(lab.art, name="second", now=NOW + timedelta(seconds=1), **whole)
@@ -32,7 +33,7 @@ def told(name: str) -> Forecast:
     return Forecast.objects.get(job__name=name)
 
 
-def finish(lab: Lab, minutes: int, **spec: object) -> None:
+def finish(lab: Lab, minutes: int, **spec: Any) -> None:  # noqa: ANN401  fields of a spec
     """Let a job of such a spec have run for so long, and be over."""
     job = lab.submit(name="over", now=NOW - 10 * HOUR, **spec)
     wave = lab.start(job, lab.nodes[0], now=NOW - 9 * HOUR)

@@ -313,6 +313,39 @@ class BatchOut(Out):
     refused = serializers.IntegerField()
 
 
+class PlanErrorOut(Out):
+    """What is wrong with a field."""
+
+    pointer = serializers.CharField()
+    code = serializers.CharField()
+    detail = serializers.CharField()
+    given = serializers.JSONField(allow_null=True)
+    allowed = serializers.ListField(child=serializers.JSONField())
+
+
+class PlanOut(Out):
+    """What would become of a job; where it is not ``valid`` only ``errors`` say something.
+
+    ``fits``: it can ever start. ``needs`` are the units of ``gpu_type`` that must be free at once: ``own`` ones by its
+    team's guarantee, and ``borrowed`` ones. ``reason`` says why it would wait.
+    """
+
+    valid = serializers.BooleanField()
+    errors = PlanErrorOut(many=True)  # type: ignore[assignment]  # a field, not DRF's attribute
+    fits = serializers.BooleanField()
+    starts_now = serializers.BooleanField()
+    units = serializers.IntegerField()
+    gpu_type = serializers.CharField(source="flavor")
+    needs = serializers.IntegerField()
+    own = serializers.IntegerField()
+    borrowed = serializers.IntegerField()
+    reason = ReasonOut(allow_null=True)
+    position = PositionOut(allow_null=True)
+    estimate = EstimateOut(allow_null=True)
+    warnings = WarningOut(many=True)
+    as_of = serializers.DateTimeField()
+
+
 class ManyItemOut(Out):
     """What became of one job of many."""
 
