@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from queues.admission.board import Board
-from queues.admission.holds import as_hold
+from queues.admission.holders import as_hold
 from queues.admission.outcome import Admission, Outcome, Verdict
 from queues.admission.passes import Passes
 from queues.admission.reasons import Code, Reason

@@ -1,31 +1,20 @@
-"""Bounded wait: named sets of units, planned starts, and whose hold comes first (SEMANTICS 7)."""
+"""Bounded wait: planned starts, and whose hold comes first (SEMANTICS 7)."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from queues.admission.board import Board
 from queues.admission.futures import Future, Futures
-from queues.admission.nodes import Ground, Room, survey
-from queues.admission.order import Key, asker_of, turn_key
+from queues.admission.holders import Holder, as_hold, as_waiting, backs_off, holder_of, tired
+from queues.admission.named import NamedSets
+from queues.admission.nodes import Room
 from queues.admission.placement import witness
-from queues.admission.plans import Asker, Plan
+from queues.admission.plans import Plan
 from queues.admission.quota import ROOT, Line, units_of
 from queues.admission.record import Record
-from queues.admission.rooms import NOTHING, minus, negative, rooms
+from queues.admission.rooms import minus, negative, rooms
 from queues.admission.shapes import Option
 from queues.admission.shares import Share, borrowed
-from queues.admission.world import HOUR, Hold, JobClass, Milliseconds, Placed, Standing, Waiting
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A waiting job that may hold."""
-
-    job: Waiting
-    job_class: JobClass
-    asker: Asker
-    key: Key
+from queues.admission.world import Hold, Milliseconds, Placed, Standing, Waiting
 
 
 class Planner:
@@ -35,54 +24,12 @@ class Planner:
         """Nothing is planned yet."""
         self._board = board
         self._record = record
-        self._empty: Ground | None = None
+        self.sets = NamedSets(board)
         self._futures = Futures(board)
         self._shares = {
             place: Share(borrowed(board.hard, place), board.tree.weight[place])
             for place in range(1, len(board.tree.parent))
         }
-
-    # --- named sets
-
-    def nearest(self, option: Option, avoid: Iterable[int] = (), *, beside: bool = True) -> tuple[Placed, ...] | None:
-        """Return a set of nodes for the option, as near to free as possible; ``beside`` keeps off other keeps."""
-        board = self._board
-        free = board.ground.copy()
-        for node in avoid:
-            if node in free.where:
-                free.set(node, NOTHING)
-        if beside:
-            for node, room in board.kept.items():
-                free.shift(node, negative(room))
-        found = witness(free, option)
-        if found is not None:
-            return found
-        empty = self._emptied(avoid)
-        if beside:
-            for node, room in board.kept.items():
-                empty.shift(node, negative(room))
-        if len(option.patterns) > 1 or option.together or option.topologies[0]:
-            return witness(empty, option)
-        return _near(free, empty, option)
-
-    def _emptied(self, avoid: Iterable[int]) -> Ground:
-        if self._empty is None:
-            self._empty = survey(replace(self._board.world, attempts=()))
-        ground = self._empty.copy()
-        for node in avoid:
-            if node in ground.where:
-                ground.set(node, NOTHING)
-        return ground
-
-    def not_free(self, option: Option, placed: tuple[Placed, ...]) -> int:
-        """Return the counted units of a set that are not free now."""
-        total = 0
-        for node, room in rooms(option, placed).items():
-            kind = self._board.ground.where.get(node)
-            total += room[0] - min(room[0], max(0, kind.units)) if kind is not None else room[0]
-        return total
-
-    # --- planned starts
 
     def plan(
         self, holder: Holder, option: Option, avoid: frozenset[int], before: Milliseconds | None = None
@@ -243,8 +190,6 @@ class Planner:
     def _tired(self, holder: Holder, option: Option) -> bool:
         return tired(self._board, holder.job, option)
 
-    # --- renewing and making
-
     def renew(self, jobs: dict[int, Waiting]) -> None:
         """Plan the holds of the world again, in their order; a better plan replaces an old one."""
         board = self._board
@@ -252,7 +197,7 @@ class Planner:
         avoid: set[int] = set()
         for hold in board.world.holds:
             job_class = board.classes.get(hold.job_class)
-            job = jobs.get(hold.job) or _as_waiting(hold)
+            job = jobs.get(hold.job) or as_waiting(hold)
             if job_class is None or board.spoken_for.get(hold.job):
                 continue
             plan = self._renewed(hold, holder_of(board, job_class, job), frozenset(avoid))
@@ -269,7 +214,7 @@ class Planner:
         for plan in broken:
             board.plans.remove(plan)
         for plan in broken:
-            holder = holder_of(board, board.classes[plan.job_class], _as_waiting(as_hold(plan)))
+            holder = holder_of(board, board.classes[plan.job_class], as_waiting(as_hold(plan)))
             avoid = frozenset(node for other in board.plans for node in other.needs)
             new = self._renewed(as_hold(plan), holder, avoid)
             if new is not None:
@@ -294,9 +239,9 @@ class Planner:
 
     def _renewed_endless(self, hold: Hold, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
         where = self._board.ground.where
-        new = self.nearest(option, avoid, beside=False)
+        new = self.sets.nearest(option, avoid, beside=False)
         stays = hold.at is None and all(row.node in where and row.node not in avoid for row in hold.placed)
-        if stays and (new is None or self.not_free(option, new) >= self.not_free(option, hold.placed)):
+        if stays and (new is None or self.sets.not_free(option, new) >= self.sets.not_free(option, hold.placed)):
             return self._endless(holder, option, hold.placed)
         return None if new is None else self._endless(holder, option, new)
 
@@ -337,7 +282,7 @@ class Planner:
             return plan
         for option in holder.asker.case.shape.options:
             if self._never_in_time(holder, option):
-                placed = self.nearest(option, avoid, beside=False)
+                placed = self.sets.nearest(option, avoid, beside=False)
                 if placed is not None:
                     endless = self._endless(holder, option, placed)
                     if endless is not None:
@@ -349,7 +294,7 @@ class Planner:
         return self.plan(holder, option, frozenset()) is None
 
     def _usable(self, option: Option) -> set[int]:
-        ground = self._emptied(())
+        ground = self.sets.emptied(())
         return {
             node
             for pattern in option.patterns
@@ -395,84 +340,3 @@ class Planner:
             result.append(best[1].pop(0))
             lines = [line for line in lines if line[1]]
         return result
-
-
-def holder_of(board: Board, job_class: JobClass, job: Waiting) -> Holder:
-    """Return a waiting job as one that may hold."""
-    asker = asker_of(board.world, board.case(job_class), job_class, job)
-    return Holder(job, job_class, asker, turn_key(board.world, job_class, job))
-
-
-def as_hold(plan: Plan) -> Hold:
-    """Return a plan as the caller keeps it until the next cycle."""
-    return Hold(
-        job=plan.job,
-        job_class=plan.job_class,
-        user=plan.user,
-        flavors=plan.option.flavors,
-        placed=plan.placed,
-        at=plan.at,
-        wait_from=plan.wait_from,
-        limit=plan.limit,
-        grace=plan.grace,
-        evictions=plan.evictions,
-        standing=plan.standing,
-        moved=plan.moved,
-    )
-
-
-def _as_waiting(hold: Hold) -> Waiting:
-    return Waiting(
-        id=hold.job,
-        job_class=hold.job_class,
-        user=hold.user,
-        wait_from=hold.wait_from,
-        submitted=hold.wait_from,
-        limit=hold.limit,
-        grace=hold.grace,
-        evictions=hold.evictions,
-        idle=hold.idle,
-    )
-
-
-def tired(board: Board, job: Waiting, option: Option) -> bool:
-    """Whether a job has kept so many units idle for so long that others get their turn."""
-    limit = board.world.policy.hold_idle_limit
-    return job.idle >= (option.units * 24 * HOUR if limit is None else limit)
-
-
-def backs_off(board: Board, job_class: JobClass, job: Waiting) -> bool:
-    """Whether a job that was evicted often has to wait longer before it borrows again."""
-    extra = job.evictions - board.world.policy.max_evictions
-    if extra < 0:
-        return False
-    after: int = board.queues[job_class.queue].hold_after * 2**extra
-    return board.world.now - job.wait_from < after
-
-
-def _near(free: Ground, empty: Ground, option: Option) -> tuple[Placed, ...] | None:
-    """Name free room first, then the nodes of which most is free."""
-    pattern, tasks = option.patterns[0], option.tasks[0]
-    best: tuple[int, tuple[Placed, ...]] | None = None
-    for cluster, room in sorted(empty.rooms(pattern).items()):
-        if room < tasks:
-            continue
-        nodes = [node for nodes in empty.within((cluster,), pattern).values() for node in nodes]
-        now = {node: free.where[node].tasks(pattern) if node in free.where else 0 for node in nodes}
-        result: dict[int, int] = {}
-        left = tasks
-        for node in sorted(nodes, key=lambda node: (-now[node], node)):
-            part = min(left, now[node])
-            if part:
-                result[node] = part
-                left -= part
-        missing = left * pattern.units
-        for node in sorted(nodes, key=lambda node: (-free.where[node].units if node in free.where else 0, node)):
-            part = min(left, empty.where[node].tasks(pattern) - result.get(node, 0))
-            if part > 0:
-                result[node] = result.get(node, 0) + part
-                left -= part
-        placed = tuple(Placed(group=0, node=node, tasks=count) for node, count in sorted(result.items()))
-        if left == 0 and (best is None or missing < best[0]):
-            best = (missing, placed)
-    return None if best is None else best[1]

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from queues.admission.board import Board
 from queues.admission.claims import Claims
-from queues.admission.holds import Planner, backs_off, holder_of, tired
+from queues.admission.holders import backs_off, holder_of, tired
+from queues.admission.holds import Planner
 from queues.admission.order import Candidate, Choose, Stream, Tournament
 from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Claimant, Recall
@@ -170,7 +171,7 @@ class Passes:
     def _keep(self, job: Waiting, job_class: JobClass, option: Option, *, young: bool) -> None:
         """Count the job as inside for those that come later, and keep a named set of units from borrowers."""
         board = self._board
-        placed = None if tired(board, job, option) else self._planner.nearest(option)
+        placed = None if tired(board, job, option) else self._planner.sets.nearest(option)
         board.promise(board.case(job_class), option.needs, 1)
         for node, room in rooms(option, placed or ()).items():
             board.kept[node] = plus(board.kept.get(node, (0, 0, 0, 0)), room)
