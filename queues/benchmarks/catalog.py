@@ -2,14 +2,19 @@
 
 from collections.abc import Callable, Iterator
 
-from queues.benchmarks import kueue, packing, topology
+from queues.benchmarks import deciding, kueue, packing, philly, reclaim, stream, topology
 from queues.benchmarks.results import Result, Setting
 
 Benchmark = Callable[[Setting], Iterator[Result]]
 
 BENCHMARKS: dict[str, Benchmark] = {
+    "decide": deciding.decide,
     "kueue-baseline": kueue.baseline,
     "kueue-large": kueue.large,
     "packing": packing.packing,
+    "borrowing": philly.borrowing,
+    "gangs": philly.gangs,
+    "gangs-stream": stream.stream,
+    "reclaim": reclaim.reclaim,
     "topology": topology.topology,
 }

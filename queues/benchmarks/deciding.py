@@ -1,0 +1,115 @@
+"""How long one decision takes in a large installation: rules only, a warm world, one event before each cycle."""
+
+import resource
+import time
+from collections.abc import Iterator
+from random import Random
+
+from queues.admission.world import HOUR, MINUTE
+from queues.benchmarks.results import Result, Setting
+from queues.benchmarks.stage import NOWHERE, Laps, job, node, rank, scenario, team
+from queues.simulation.engine import Engine
+from queues.simulation.jobs import Run
+from queues.simulation.scenario import JobSpec, Line, PolicySpec, TeamSpec
+
+DEPARTMENTS = 20
+LEAVES = 10
+SHAPES = 40
+FULL = 85
+GANGS = 15
+CYCLES = 10
+ENOUGH = 100
+"""Seconds: after a size whose cycles took longer, larger ones are not tried."""
+
+SIZES = ((10_000, 1_000), (100_000, 1_000), (10_000, 10_000), (100_000, 10_000))
+TARGETS = {(10_000, 1_000): "p99 <= 5 ms", (100_000, 10_000): "p99 <= 50 ms"}
+PEERS = {1_000: "74 ms (Kueue TAS, one job, 1k nodes)", 10_000: "2.4 s (KAI, 4k nodes)"}
+
+
+def decide(setting: Setting) -> Iterator[Result]:
+    """Decide with 10k and 100k waiting jobs on 1k and 10k nodes, 85 % full, one event before each decision."""
+    for name, lends in (("own", False), ("lent", True)):
+        for waiting, nodes in SIZES:
+            since = time.perf_counter()
+            yield from _measure(name, waiting // setting.part, nodes // setting.part, setting.seed, lends=lends)
+            if time.perf_counter() - since > ENOUGH:
+                break
+
+
+def teams(units: int, *, lends: bool) -> list[TeamSpec]:
+    """Return 20 departments with 10 leaves each; 85 % are guaranteed to leaves, which borrow the rest or nothing."""
+    rows = [team(number) for number in range(1, DEPARTMENTS + 1)]
+    part = max(1, units * FULL // 100 // (DEPARTMENTS * LEAVES))
+    borrow = None if lends else 0
+    for department in range(1, DEPARTMENTS + 1):
+        rows += [
+            team(len(rows) + place, parent=department, guaranteed=part, borrow=borrow) for place in range(1, LEAVES + 1)
+        ]
+    return rows
+
+
+def shape(random: Random) -> tuple[int, int, int]:
+    """Return tasks, units a task and a time limit: mostly single jobs, gangs of 16 to 128 units."""
+    limit = random.choice((1, 2, 4, 8, 16)) * HOUR
+    if random.randrange(100) < GANGS:
+        return random.choice((2, 4, 8, 16)), 8, limit
+    return 1, random.choice((1, 1, 1, 2, 4, 8)), limit
+
+
+def _measure(name: str, waiting: int, nodes: int, seed: int, *, lends: bool) -> Iterator[Result]:
+    random = Random(seed)  # noqa: S311  a repeatable world, no secret
+    laps = Laps(time.perf_counter)
+    policy = PolicySpec(on_events=True, hold_after=30 * MINUTE)
+    engine = Engine(
+        scenario([node(number, 8) for number in range(1, nodes + 1)], teams(8 * nodes, lends=lends), policy), laps.read
+    )
+    leaves = [row.id for row in engine.scenario.teams if row.parent is not None]
+    shapes = {leaf: [shape(random) for _ in range(SHAPES)] for leaf in leaves}
+    for number in range(waiting + 8 * nodes):
+        engine.apply(Line(0, "submit", NOWHERE, job=_job(random, number, leaves, shapes)))
+    while engine.cycle():
+        engine.advance(engine.now + 1)
+    cold = laps.seconds[0]
+    laps.seconds.clear()
+    for cycle in range(CYCLES):
+        run = random.choice(list(engine.runs.values()))
+        _end(engine, run, MINUTE * (cycle + 1))
+        engine.cycle()
+    times = sorted(laps.seconds)
+    label = f"decide/{name}/{waiting}/{nodes}"
+    peer, target = PEERS.get(nodes, "-"), TARGETS.get((waiting, nodes), "-")
+    for part, key in ((0.5, "p50"), (0.99, "p99")):
+        yield Result(
+            name=f"{label}/{key}",
+            value=1000 * rank(times, part),
+            unit="ms wall, rules only",
+            peer=peer,
+            limit="reading the changed rows",
+            target=target,
+        )
+    yield Result(name=f"{label}/first", value=1000 * cold, unit="ms wall, the empty cluster fills")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    yield Result(name=f"{label}/rss", value=peak, unit="MiB peak so far, simulator included")
+
+
+def _end(engine: Engine, run: Run, at: int) -> None:
+    """Let one job end at a time."""
+    run.ends = at
+    engine.advance(at)
+    engine.apply(Line(at, "end", NOWHERE, name=run.job.name, text="succeeded"))
+
+
+def _job(random: Random, number: int, leaves: list[int], shapes: dict[int, list[tuple[int, int, int]]]) -> JobSpec:
+    leaf = random.choice(leaves)
+    tasks, units, limit = random.choice(shapes[leaf])
+    user = f"u{random.randint(1, 5)}"
+    return job(
+        f"j{number}",
+        leaf,
+        runs=limit,
+        tasks=tasks,
+        units=units,
+        limit=limit,
+        priority=random.choice((-1, 0, 0, 1)),
+        user=user,
+    )

@@ -1,0 +1,40 @@
+"""One gang as large as the cluster against an endless stream of single jobs: the wait stays within the bound."""
+
+import time
+from collections.abc import Iterator
+
+from queues.admission.world import HOUR, MINUTE
+from queues.benchmarks.results import Result, Setting
+from queues.benchmarks.stage import Arrival, Play, job, node, scenario, team
+from queues.simulation.engine import Engine
+from queues.simulation.scenario import PolicySpec
+
+UNITS = 64
+HOLD_AFTER = 30 * MINUTE
+LENGTH = 12 * HOUR
+GANG_AT = 2 * HOUR + MINUTE
+
+
+def stream(_: Setting) -> Iterator[Result]:
+    """Let a gang of 64 wait behind a stream that would fill 64 units for ever: start against hold_after + D."""
+    for name, sender in (("same-team", 1), ("other-team", 2)):
+        for limit in (HOUR, 4 * HOUR):
+            every = limit // UNITS * 9 // 10
+            arrivals: list[Arrival] = [
+                (at, job(f"s{at}", sender, runs=limit, limit=limit)) for at in range(0, LENGTH, every)
+            ]
+            gang = job("gang", 1, runs=HOUR, limit=HOUR, tasks=UNITS // 8, units=8)
+            arrivals = sorted([*arrivals, (GANG_AT, gang)], key=lambda row: row[0])
+            teams = [team(1, guaranteed=UNITS), team(2)]
+            nodes = [node(number, 8) for number in range(1, UNITS // 8 + 1)]
+            engine = Engine(scenario(nodes, teams, PolicySpec(hold_after=HOLD_AFTER)), time.perf_counter)
+            Play(engine, arrivals, tick=10_000).run(until=LENGTH + 2 * limit)
+            started = engine.jobs["gang"].started
+            waited = LENGTH * 2 if started is None else started - GANG_AT
+            yield Result(
+                name=f"gangs/stream/{name}/{limit // HOUR}h",
+                value=waited / 1000,
+                unit="s wait of the gang",
+                limit=f"{(HOLD_AFTER + limit) // 1000} s (hold_after + D)",
+                target="never above the limit",
+            )
