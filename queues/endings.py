@@ -112,7 +112,8 @@ def note_failure(job: Job, task: Task, *, now: datetime, left: str = "") -> None
 
 def note_interruption(job: Job, task: Task, *, count: int, now: datetime) -> None:
     """Record that tasks of an independent job were stopped, and why the first was."""
-    text = f"{count} task{'s' * (count != 1)} stopped: {task.message or task.reason}"
+    what = "left" if task.reason == Trouble.EVICTED else "stopped"
+    text = f"{count} task{'s' * (count != 1)} {what}: {task.message or task.reason}"
     record(job.id, now=now, event="interrupted", summary=text, details={"reason": task.reason, "tasks": count})
 
 

@@ -83,7 +83,7 @@ SENTENCES: dict[str, Callable[[_Told], str]] = {
     Code.NO_MATCHING_NODE: _no_matching_node,
     Code.HELD: lambda _: "Held until somebody releases it.",
     Code.QUEUE_PAUSED: _queue_paused,
-    Code.BACKING_OFF: lambda _: "Pauses after a start that failed.",
+    Code.BACKING_OFF: lambda _: "Was recalled often: it waits longer until it borrows again.",
     Code.USER_LIMIT: lambda told: f"Needs {told.ask}; its owner uses {told['used']} of the {told['limit']} allowed.",
     Code.TEAM_LIMIT: _team_limit,
     Code.BORROW_LIMIT: lambda told: (
@@ -131,7 +131,7 @@ RULES: dict[str, str] = {
     Code.NO_MATCHING_NODE: "A task runs only on a node with all the labels that it asks for.",
     Code.HELD: "A held job takes no turn.",
     Code.QUEUE_PAUSED: "A paused queue or team starts nothing.",
-    Code.BACKING_OFF: "After a start that failed a job pauses, longer each time, at most an hour.",
+    Code.BACKING_OFF: "After a start that failed, or recalled often, a job pauses, longer each time.",
     Code.USER_LIMIT: "One user may have only so much at once.",
     Code.TEAM_LIMIT: "A team may use its guarantee and what its borrow limit adds.",
     Code.BORROW_LIMIT: "A department may use its guarantees and what its borrow limit adds.",

@@ -180,7 +180,7 @@ class Plan:
     """What would become of a job if it were submitted now.
 
     ``fits``: it can ever start. ``needs`` are the units of ``flavor`` that must be free at once, of which ``own`` are
-    its team's by guarantee and ``borrowed`` are not. ``reason`` says why it would wait.
+    inside its guarantee and ``borrowed`` are not. ``reason`` says why it would wait.
     """
 
     valid: bool
@@ -300,6 +300,9 @@ class QueueRow:
     start_retries: int
     per_user_limit: int | None
     max_priority: int | None
+    preempt_within_team: str
+    min_runtime: timedelta
+    limit_needed_to_borrow: bool
     paused_at: datetime | None
     version: int
     waiting_jobs: int

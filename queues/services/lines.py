@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from queues import audit, classes, hints, pausing
 from queues.admission.world import QueueOrder
 from queues.models import Job, JobClass, PriorityClass, Queue
+from queues.models.queue import PreemptWithinTeam
 from queues.spec.amounts import duration_text
 from queues.states import ACTIVE
 from tenants.errors import Conflict, FieldError, Invalid, NotFound, Stale
@@ -24,10 +25,17 @@ DURATIONS = {
     "max_time_limit": (SECOND, YEAR),
     "max_grace": (NOTHING, timedelta(hours=1)),
     "start_limit": (SECOND, timedelta(days=1)),
+    "min_runtime": (NOTHING, timedelta(days=1)),
 }
 NUMBERS = {"start_retries": (0, 100), "per_user_limit": (0, 10**9), "max_priority": (-1000, 1000)}
 MAY_BE_NONE = frozenset({"default_time_limit", "max_time_limit", "per_user_limit", "max_priority"})
-ADMINS_ONLY = frozenset({"max_priority"})
+CHOICES: dict[str, tuple[str, ...]] = {
+    "order": tuple(order.value for order in QueueOrder),
+    "preempt_within_team": tuple(PreemptWithinTeam.values),
+}
+FLAGS = ("paused", "limit_needed_to_borrow")
+# With a long minimum run time a team could keep what it borrowed.
+ADMINS_ONLY = frozenset({"max_priority", "min_runtime"})
 
 
 class QueuePolicy(TypedDict, total=False):
@@ -42,6 +50,9 @@ class QueuePolicy(TypedDict, total=False):
     start_retries: int
     per_user_limit: int | None
     max_priority: int | None
+    preempt_within_team: str
+    min_runtime: timedelta
+    limit_needed_to_borrow: bool
     paused: bool
 
 
@@ -123,9 +134,10 @@ def picture(queue: Queue) -> dict[str, Any]:
     """Return a queue's policy as the audit shows it."""
     limits = {key: getattr(queue, key) for key in DURATIONS}
     return {
-        "order": queue.order,
+        **{key: getattr(queue, key) for key in CHOICES},
         **{key: None if length is None else duration_text(length) for key, length in limits.items()},
         **{key: getattr(queue, key) for key in NUMBERS},
+        "limit_needed_to_borrow": queue.limit_needed_to_borrow,
         "paused": queue.paused_at is not None,
     }
 
@@ -166,13 +178,13 @@ def _set(row: Queue, policy: QueuePolicy, *, by: Actor, now: datetime) -> None:
 def _wrong(key: str, value: object) -> FieldError | None:
     if value is None and key in MAY_BE_NONE:
         return None
-    if key == "order":
-        allowed = [order.value for order in QueueOrder]
+    if key in CHOICES:
+        allowed = CHOICES[key]
         if value in allowed:
             return None
-        detail = f"order is {' or '.join(allowed)}"
-        return FieldError(pointer="/order", code="unknown_order", detail=detail, given=value, allowed=tuple(allowed))
-    if key == "paused" and isinstance(value, bool):
+        detail = f"{key} is {' or '.join(allowed)}"
+        return FieldError(pointer=f"/{key}", code=f"unknown_{key}", detail=detail, given=value, allowed=allowed)
+    if key in FLAGS and isinstance(value, bool):
         return None
     try:
         if key in DURATIONS:
@@ -183,7 +195,7 @@ def _wrong(key: str, value: object) -> FieldError | None:
             return None
     except Invalid as error:
         return error.fields[0]
-    known = ("order", *DURATIONS, *NUMBERS, "paused")
+    known = (*CHOICES, *DURATIONS, *NUMBERS, *FLAGS)
     return FieldError(pointer=f"/{key}", code="unknown_field", detail=f"there is no field {key}", allowed=known)
 
 

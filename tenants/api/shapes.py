@@ -285,6 +285,10 @@ class InstallationPatch(Shape):
     aging_every = Duration(required=False)
     aging_step = Whole(required=False)
     aging_cap = Whole(required=False)
+    restart_cost = Duration(required=False)
+    evictions_per_minute = Whole(required=False, allow_null=True)
+    max_evictions = Whole(required=False)
+    hold_idle_limit = Whole(required=False, allow_null=True)
     comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
 
 
@@ -295,5 +299,9 @@ class InstallationOut(Out):
     aging_every = Duration()
     aging_step = serializers.IntegerField()
     aging_cap = serializers.IntegerField()
+    restart_cost = Duration()
+    evictions_per_minute = serializers.IntegerField(allow_null=True)
+    max_evictions = serializers.IntegerField()
+    hold_idle_limit = serializers.IntegerField(allow_null=True)
     version = serializers.IntegerField()
     warnings = WarningOut(many=True, required=False)

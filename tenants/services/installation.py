@@ -28,6 +28,10 @@ class InstallationChanges(TypedDict, total=False):
     aging_every: timedelta
     aging_step: int
     aging_cap: int
+    restart_cost: timedelta
+    evictions_per_minute: int | None
+    max_evictions: int
+    hold_idle_limit: int | None
 
 
 def edit_installation(
@@ -71,12 +75,24 @@ def picture(row: Installation) -> dict[str, Any]:
         "aging_every": f"{int(row.aging_every.total_seconds())}s",
         "aging_step": row.aging_step,
         "aging_cap": row.aging_cap,
+        "restart_cost": f"{int(row.restart_cost.total_seconds())}s",
+        "evictions_per_minute": row.evictions_per_minute,
+        "max_evictions": row.max_evictions,
+        "hold_idle_limit": row.hold_idle_limit,
     }
 
 
 def _check(changes: InstallationChanges) -> None:
     if "aging_every" in changes:
         checks.whole(int(changes["aging_every"].total_seconds()), pointer="/aging_every", least=1, most=365 * 86400)
+    if "restart_cost" in changes:
+        checks.whole(int(changes["restart_cost"].total_seconds()), pointer="/restart_cost", most=86400)
+    if (often := changes.get("evictions_per_minute")) is not None:
+        checks.whole(often, pointer="/evictions_per_minute", most=10**6)
+    if (idle := changes.get("hold_idle_limit")) is not None:
+        checks.whole(idle, pointer="/hold_idle_limit", most=10**12)
+    if "max_evictions" in changes:
+        checks.whole(changes["max_evictions"], pointer="/max_evictions", most=SMALL)
     if "aging_step" in changes:
         checks.whole(changes["aging_step"], pointer="/aging_step", most=SMALL)
     if "aging_cap" in changes:

@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from queues.admission.world import QueueOrder
 from queues.api.shapes.jobs import EstimateOut, JobOut
+from queues.models.queue import PreemptWithinTeam
 from tenants.rest.shapes import Choice, Duration, Shape, Whole
 
 Out = serializers.Serializer[Any]
@@ -29,6 +30,9 @@ class QueuePatch(Shape):
     start_retries = Whole(required=False)
     per_user_limit = Whole(required=False, allow_null=True)
     max_priority = Whole(required=False, allow_null=True)
+    preempt_within_team = Choice(PreemptWithinTeam, required=False)
+    min_runtime = Duration(required=False)
+    limit_needed_to_borrow = serializers.BooleanField(required=False)
     paused = serializers.BooleanField(required=False)
 
 
@@ -62,6 +66,9 @@ class QueueOut(Out):
     start_retries = serializers.IntegerField()
     per_user_limit = serializers.IntegerField(allow_null=True)
     max_priority = serializers.IntegerField(allow_null=True)
+    preempt_within_team = serializers.CharField()
+    min_runtime = Duration()
+    limit_needed_to_borrow = serializers.BooleanField()
     paused_at = serializers.DateTimeField(allow_null=True)
     version = serializers.IntegerField()
     waiting_jobs = serializers.IntegerField()

@@ -67,3 +67,17 @@ def test_gated_pods_are_stopped_too(ground: Ground) -> None:
     ground.cluster.stop(ref(launch))
 
     until(lambda: not ground.pods(launch) and not ground.waves(launch))
+
+
+def test_single_pods_go_and_are_not_made_again_while_the_rest_of_the_wave_runs_on(ground: Ground) -> None:
+    node = ground.node()
+    launch = ground.launch(ground.group(node, node, node, steer=FOREVER), gang=False)
+    ground.cluster.launch(launch)
+    running = ground.running(launch)
+    going = next(pod for pod in running if pod.index == 1)
+
+    ground.cluster.stop_pods(going.namespace, [going.name, "gone-already"])
+
+    until(lambda: [pod.index for pod in ground.pods(launch)] in ([0, 2], [2, 0]))
+    assert {pod.phase for pod in ground.pods(launch)} == {PodPhase.RUNNING}
+    assert [seen.failed for seen in ground.waves(launch)] == [False]

@@ -43,6 +43,8 @@ def test_a_lead_changes_a_queue_with_its_etag(lab: Lab) -> None:
         ({"per_user_limit": -1}, "/per_user_limit"),
         ({"start_retries": "3"}, "/start_retries"),
         ({"hold_after": "soon"}, "/hold_after"),
+        ({"preempt_within_team": "always"}, "/preempt_within_team"),
+        ({"limit_needed_to_borrow": "yes please"}, "/limit_needed_to_borrow"),
         ({"max_time_limit": "1h", "default_time_limit": "2h"}, "/default_time_limit"),
         ({"max_tme_limit": "1h"}, "/max_tme_limit"),
     ],
@@ -64,6 +66,20 @@ def test_only_admins_raise_the_highest_priority_of_a_queue(lab: Lab) -> None:
     lead, admin = (patch(client(who), {"max_priority": 0}) for who in (lab.lea, lab.root))
 
     assert (lead.status_code, admin.status_code) == (403, 200)
+
+
+def test_only_admins_say_how_long_work_may_not_be_recalled(lab: Lab) -> None:
+    lead, admin = (patch(client(who), {"min_runtime": "30m"}) for who in (lab.lea, lab.root))
+
+    assert (lead.status_code, admin.status_code) == (403, 200)
+    assert admin.json()["min_runtime"] == "30m"
+
+
+def test_a_lead_says_who_may_take_from_whom_within_the_team(lab: Lab) -> None:
+    answer = patch(client(lab.lea), {"preempt_within_team": "lower_priority", "limit_needed_to_borrow": True})
+
+    assert (answer.status_code, answer.json()["preempt_within_team"]) == (200, "lower_priority")
+    assert Queue.objects.get(team=lab.nlp).limit_needed_to_borrow
 
 
 def test_a_queue_is_made_and_takes_jobs(lab: Lab) -> None:
