@@ -14,6 +14,8 @@ from django.views.decorators.http import require_http_methods
 
 from queues import queries, services
 from queues.forms import JobForm, spec_of, values_of
+from queues.queries.rows import Plan
+from queues.stopwatch import within
 from queues.views.drawing import bar_groups
 from queues.yamltext import dump, line_of, lines
 from tenants import queries as tenants
@@ -23,11 +25,12 @@ from tenants.permissions import Actor, Permission, actor_of, visible_teams
 from tenants.rest.parsers import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from queues.queries.rows import QueueRow
 
 LONGEST = 100_000
+PLAN_SECONDS = 1.0
 EXAMPLE = {
     "name": "hello",
     "shape": "independent",
@@ -55,6 +58,8 @@ def new(request: HttpRequest) -> HttpResponse:
     spec = spec_of(typed(form))
     if go == "yaml":
         return shown(request, by, choices, text=dump(spec))
+    if go == "plan":
+        return planned(request, by, choices, plan_of(by, lambda: spec), form=form)
     try:
         return submitted(request, by, spec)
     except (Invalid, NotFound) as error:
@@ -88,8 +93,11 @@ def start(request: HttpRequest, by: Actor, choices: Mapping[str, list[str]]) -> 
 def from_yaml(request: HttpRequest, by: Actor, choices: Mapping[str, list[str]], go: str) -> HttpResponse:
     """Read the YAML text; show it as a form where one can say it all, or submit it."""
     text = request.POST.get("yaml", "")[:LONGEST]
+    data = text.encode(errors="surrogatepass")
+    if go == "plan":
+        return planned(request, by, choices, plan_of(by, lambda: read_yaml(data)), text=text)
     try:
-        spec = read_yaml(text.encode(errors="surrogatepass"))
+        spec = read_yaml(data)
         if go == "form":
             values = values_of(spec)
             if values is not None:
@@ -110,6 +118,31 @@ def submitted(request: HttpRequest, by: Actor, spec: object) -> HttpResponse:
     return HttpResponseRedirect(reverse("job", args=[done.job.uid]))
 
 
+def plan_of(by: Actor, read: Callable[[], object]) -> Plan:
+    """Return what would become of what was typed; what is wrong with it is part of the answer."""
+    now = timezone.now()
+    try:
+        return queries.plan(by, read(), now=now, go_on=within(PLAN_SECONDS))
+    except DomainError as error:
+        return Plan(valid=False, as_of=now, errors=error.fields or (whole(error),))
+
+
+def planned(
+    request: HttpRequest,
+    by: Actor,
+    choices: Mapping[str, list[str]],
+    plan: Plan,
+    *,
+    form: JobForm | None = None,
+    text: str | None = None,
+) -> HttpResponse:
+    """Show a plan: as the fragment that is asked for while one types, or in the whole page."""
+    if request.headers.get("HX-Request"):
+        return render(request, "_partials/plan.html", {"plan": plan, "now": plan.as_of})
+    errors = list(plan.errors) if form is None else form.show(plan.errors)
+    return shown(request, by, choices, form=form, text=text, errors=errors, plan=plan)
+
+
 def shown(
     request: HttpRequest,
     by: Actor,
@@ -118,8 +151,9 @@ def shown(
     form: JobForm | None = None,
     text: str | None = None,
     errors: list[FieldError] | None = None,
+    plan: Plan | None = None,
 ) -> HttpResponse:
-    """Show one of the two tabs with what was typed and what is wrong with it."""
+    """Show one of the two tabs with what was typed, what is wrong with it, and what would become of it."""
     places = lines(text) if text is not None else {}
     wrong = [(line_at(error, places), error) for error in errors or []]
     bad = {line for line, _ in wrong}
@@ -135,8 +169,10 @@ def shown(
         "groups": bar_groups(bars),
         "palette": palette(by),
         "source": request.GET.get("from", ""),
+        "plan": plan,
+        "now": timezone.now(),
     }
-    failed = bool(errors) or (form is not None and form.is_bound)
+    failed = not plan.valid if plan else bool(errors) or (form is not None and form.is_bound)
     return render(request, "portal/new.html", context, status=422 if failed else 200)
 
 

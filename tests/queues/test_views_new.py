@@ -143,3 +143,60 @@ def test_nothing_is_submitted_to_a_team_that_one_is_not_in(lab: Lab) -> None:
     assert response.status_code == 422
     assert Job.objects.count() == 0
     assert "sft" in response.content.decode()
+
+
+def test_while_one_types_the_fragment_says_what_would_become_of_the_job(lab: Lab) -> None:
+    client = browser(lab.ann)
+
+    response = client.post("/jobs/new", {**FORM, "go": "plan"}, headers={"HX-Request": "true"})
+
+    text = html.unescape(response.content.decode())
+    assert response.status_code == 200
+    assert Job.objects.count() == 0
+    assert "Starts now" in text
+    assert "inside your guarantee" in text
+    assert "<form" not in text
+
+
+def test_a_job_that_is_not_whole_yet_is_told_so_without_alarm(lab: Lab) -> None:
+    response = browser(lab.ann).post("/jobs/new", {**FORM, "name": "", "go": "plan"}, headers={"HX-Request": "true"})
+
+    text = response.content.decode()
+    assert response.status_code == 200
+    assert "Not a whole job yet" in text
+    assert "name" in text
+
+
+def test_the_yaml_tab_is_planned_alike(lab: Lab) -> None:
+    client = browser(lab.ann)
+    spec = yaml.safe_dump(compact(gpus="h100:8", shape="gang", tasks=4))
+
+    fine = client.post("/jobs/new", {"tab": "yaml", "go": "plan", "yaml": spec}, headers={"HX-Request": "true"})
+    broken = client.post("/jobs/new", {"tab": "yaml", "go": "plan", "yaml": "a: ["}, headers={"HX-Request": "true"})
+
+    assert "24 inside your guarantee, 8 borrowed" in html.unescape(fine.content.decode())
+    assert "Not a whole job yet" in broken.content.decode()
+
+
+def test_without_javascript_check_shows_the_plan_in_the_page_and_keeps_what_was_typed(lab: Lab) -> None:
+    client = browser(lab.ann)
+
+    fine = client.post("/jobs/new", {**FORM, "go": "plan"})
+    wrong = client.post("/jobs/new", {**FORM, "go": "plan", "tasks": "0"})
+
+    text = html.unescape(fine.content.decode())
+    assert (fine.status_code, wrong.status_code) == (200, 422)
+    assert "Starts now" in text
+    assert "Nothing was submitted" not in text
+    assert "value=\"torchrun train.py --name 'a b'\"" in text
+    assert 'id="id_tasks_error"' in wrong.content.decode()
+    assert Job.objects.count() == 0
+
+
+def test_a_team_of_others_is_not_told_apart_from_one_that_is_not_there(lab: Lab) -> None:
+    def said(line: str) -> str:
+        body = {**FORM, "line": line, "go": "plan"}
+        text = browser(lab.carl).post("/jobs/new", body, headers={"HX-Request": "true"}).content.decode()
+        return text.replace(line.partition("/")[0], "?")
+
+    assert said("nlp/default") == said("xyz/default")

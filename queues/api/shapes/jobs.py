@@ -326,8 +326,8 @@ class PlanErrorOut(Out):
 class PlanOut(Out):
     """What would become of a job; where it is not ``valid`` only ``errors`` say something.
 
-    ``fits``: it can ever start. ``needs`` are the units of ``gpu_type`` that must be free at once: ``own`` ones by its
-    team's guarantee, and ``borrowed`` ones. ``reason`` says why it would wait.
+    ``fits``: it can ever start. ``needs`` are the units of ``gpu_type`` that must be free at once: ``own`` ones inside
+    its guarantee, and ``borrowed`` ones. ``reason`` says why it would wait.
     """
 
     valid = serializers.BooleanField()
