@@ -25,6 +25,8 @@ SIZES = ((10_000, 1_000), (100_000, 1_000), (10_000, 10_000), (100_000, 10_000))
 TARGETS = {(10_000, 1_000): "p99 <= 5 ms", (100_000, 10_000): "p99 <= 50 ms"}
 PEERS = {1_000: "74 ms (Kueue TAS, one job, 1k nodes)", 10_000: "2.4 s (KAI, 4k nodes)"}
 
+Shape = tuple[int, int, int, int]
+
 
 def decide(setting: Setting) -> Iterator[Result]:
     """Decide with 10k and 100k waiting jobs on 1k and 10k nodes, 85 % full, one event before each decision."""
@@ -48,12 +50,13 @@ def teams(units: int, *, lends: bool) -> list[TeamSpec]:
     return rows
 
 
-def shape(random: Random) -> tuple[int, int, int]:
-    """Return tasks, units a task and a time limit: mostly single jobs, gangs of 16 to 128 units."""
+def shape(random: Random) -> Shape:
+    """Return tasks, units a task, time limit and priority: mostly single jobs, gangs of 16 to 128 units."""
     limit = random.choice((1, 2, 4, 8, 16)) * HOUR
+    priority = random.choice((-1, 0, 0, 1))
     if random.randrange(100) < GANGS:
-        return random.choice((2, 4, 8, 16)), 8, limit
-    return 1, random.choice((1, 1, 1, 2, 4, 8)), limit
+        return random.choice((2, 4, 8, 16)), 8, limit, priority
+    return 1, random.choice((1, 1, 1, 2, 4, 8)), limit, priority
 
 
 def _measure(name: str, waiting: int, nodes: int, seed: int, *, lends: bool) -> Iterator[Result]:
@@ -99,9 +102,9 @@ def _end(engine: Engine, run: Run, at: int) -> None:
     engine.apply(Line(at, "end", NOWHERE, name=run.job.name, text="succeeded"))
 
 
-def _job(random: Random, number: int, leaves: list[int], shapes: dict[int, list[tuple[int, int, int]]]) -> JobSpec:
+def _job(random: Random, number: int, leaves: list[int], shapes: dict[int, list[Shape]]) -> JobSpec:
     leaf = random.choice(leaves)
-    tasks, units, limit = random.choice(shapes[leaf])
+    tasks, units, limit, priority = random.choice(shapes[leaf])
     user = f"u{random.randint(1, 5)}"
     return job(
         f"j{number}",
@@ -110,6 +113,6 @@ def _job(random: Random, number: int, leaves: list[int], shapes: dict[int, list[
         tasks=tasks,
         units=units,
         limit=limit,
-        priority=random.choice((-1, 0, 0, 1)),
+        priority=priority,
         user=user,
     )
