@@ -183,22 +183,21 @@ class Ground:
 
 def taken(world: World, *, leaving: bool = True) -> dict[int, Room]:
     """Return units, CPU, memory and pods that our attempts hold, by node; without ``leaving`` as if those had gone."""
-    result: dict[int, Room] = {}
-    nothing = (0, 0, 0, 0)
+    sums: dict[int, list[int]] = {}
     for attempt in world.attempts:
         if attempt.leaving and not leaving:
             continue
         groups = attempt.groups
-        for row in attempt.placed + attempt.surplus:
+        for row in attempt.placed + attempt.surplus if attempt.surplus else attempt.placed:
             group, tasks = groups[row.group], row.tasks
-            units, cpu, memory, pods = result.get(row.node, nothing)
-            result[row.node] = (
-                units + group.units * tasks,
-                cpu + group.cpu * tasks,
-                memory + group.memory * tasks,
-                pods + tasks,
-            )
-    return result
+            known = sums.get(row.node)
+            if known is None:
+                known = sums[row.node] = [0, 0, 0, 0]
+            known[0] += group.units * tasks
+            known[1] += group.cpu * tasks
+            known[2] += group.memory * tasks
+            known[3] += tasks
+    return {node: (units, cpu, memory, pods) for node, (units, cpu, memory, pods) in sums.items()}
 
 
 def survey(world: World, *, count_lost: bool = False, leaving: bool = True) -> Ground:

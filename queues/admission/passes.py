@@ -366,10 +366,16 @@ class Passes:
     # --- holds
 
     def _note_left(self) -> None:
-        """Remember which classes have jobs left, before holds look further down the lines."""
-        for job_class, _ in self._classes:
-            if any(stream.head for stream in self._streams.get(job_class.id, ())):
+        """Remember which classes have jobs left, and who backs off, before holds look further down the lines."""
+        board = self._board
+        for job_class, case in self._classes:
+            heads = [stream.head for stream in self._read(job_class, case) if stream.head is not None]
+            if heads:
                 self._unfinished.add(job_class.id)
+            for job in heads:
+                inside = any(board.inside(case, option) for option in case.shape.options)
+                if not inside and backs_off(board, job_class, job):
+                    self.record.backing_off[job.id] = job_class
 
     def _hold(self) -> None:
         """Offer holds to what has waited long enough."""

@@ -9,16 +9,15 @@ from queues.admission.shapes import Option, Shape
 from queues.admission.world import Milliseconds, Placed, Standing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """All classes of one leaf that ask for the same: the verdict on quota and placement is one for all of them."""
+    """All classes of one leaf that ask for the same: the verdict on quota and placement is one for all of them.
+
+    A board makes each case once, so that cases are told apart by identity.
+    """
 
     place: int
     shape: Shape
-
-    def __hash__(self) -> int:
-        """Tell cases apart by leaf and by the identity of the shape, which is unique for equal asks."""
-        return hash((self.place, id(self.shape)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class Usage:
         self.used_in_queue: dict[tuple[int, int], int] = {}
         self.soft_of_user: dict[tuple[int, int], int] = {}
         self._cases: dict[int, Case] = {}
+        self._one_case: dict[tuple[int, int], Case] = {}
 
     def count(self, attempts: list[Attempt]) -> None:
         """Count what the attempts hold, victims of claims left out; sums by team first, since teams are few."""
@@ -84,7 +85,8 @@ class Usage:
         known = self._cases.get(job_class.id)
         if known is None:
             queue = self.queues[job_class.queue]
-            known = Case(self.tree.number[queue.team], self.shapes.of(job_class.ask))
+            place, shape = self.tree.number[queue.team], self.shapes.of(job_class.ask)
+            known = self._one_case.setdefault((place, id(shape)), Case(place, shape))
             self._cases[job_class.id] = known
         return known
 

@@ -6,7 +6,7 @@ from queues.admission.placement import fits
 from queues.admission.plans import Asker, Case
 from queues.admission.reasons import Code, Reason
 from queues.admission.shapes import Option
-from queues.admission.world import JobClass, NodeState
+from queues.admission.world import JobClass, NodeState, Queue
 
 ORDER = {code: place for place, code in enumerate(Code)}
 LIMITS = ORDER[Code.TIME_LIMIT_NEEDED]
@@ -33,6 +33,7 @@ class Judge:
         }
         self._never_on_nodes: dict[int, Reason | None] = {}
         self._of_case: dict[Case, Reason] = {}
+        self._paused: dict[int, Reason | None] = {}
         self._of_team: dict[tuple[int, int], tuple[int, int]] = {}
         self._plain: dict[tuple[Code, int, int, int, int], Reason] = {}
         self._free: dict[int, tuple[int, int]] = {}
@@ -42,8 +43,12 @@ class Judge:
 
     def paused(self, job_class: JobClass) -> Reason | None:
         """Return QUEUE_PAUSED where the queue, its team or a department above takes no turns."""
+        if job_class.queue not in self._paused:
+            self._paused[job_class.queue] = self._why_paused(self._board.queues[job_class.queue])
+        return self._paused[job_class.queue]
+
+    def _why_paused(self, queue: Queue) -> Reason | None:
         board = self._board
-        queue = board.queues[job_class.queue]
         if queue.paused:
             return reason(Code.QUEUE_PAUSED, {"queue": queue.name})
         for place in board.tree.path[board.tree.number[queue.team]]:

@@ -99,7 +99,7 @@ class Floor(Stage):
         if self.policy.aging_step:
             for step in range(1, -(-self.policy.aging_cap // self.policy.aging_step) + 1):
                 self.timer(start + step * self.policy.aging_every)
-        if job.evictions > self.policy.max_evictions:
+        if job.evictions >= self.policy.max_evictions:
             after = self.policy.hold_after if hold_after is None else hold_after
             self.timer(start + after * 2 ** (job.evictions - self.policy.max_evictions))
 
