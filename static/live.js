@@ -44,6 +44,7 @@
   function all() { fragments().forEach(soon); }
 
   function down() {
+    document.body.dataset.stream = "down";
     document.getElementById("offline").hidden = false;
     if (!poll) { poll = window.setInterval(function () { if (!document.hidden) { all(); } }, POLL); }
     if (source && source.readyState === EventSource.CLOSED && !retry) {
@@ -52,6 +53,7 @@
   }
 
   function up() {
+    document.body.dataset.stream = "open";
     document.getElementById("offline").hidden = true;
     if (poll) { window.clearInterval(poll); poll = 0; all(); }
   }

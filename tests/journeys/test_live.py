@@ -65,15 +65,18 @@ def test_a_hint_reaches_an_open_stream(lab: Lab, portal: Site) -> None:
 
 def test_what_moved_between_the_page_and_its_stream_is_not_lost(lab: Lab, portal: Site, visit: Visit) -> None:
     page = visit(lab.ann, "/jobs?view=all")
+    streams: list[Route] = []
 
-    def move_first(route: Route) -> None:
-        lab.submit(name="between")
-        portal.tell("jobs")
-        route.continue_()
+    def wait(route: Route) -> None:
+        streams.append(route)
 
-    page.route("**/live?*", move_first)
+    page.route("**/live?*", wait)
 
     page.reload()
+    page.wait_for_function("document.readyState === 'complete'")
+    lab.submit(name="between")
+    portal.tell("jobs")
+    streams[0].continue_()
 
     expect(page.get_by_role("link", name="between")).to_be_visible()
 

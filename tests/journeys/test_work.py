@@ -150,6 +150,7 @@ def test_all_that_matters_works_without_javascript(lab: Lab, visit: Visit) -> No
 def test_who_was_signed_out_comes_back_to_where_they_were(lab: Lab, portal: Site, visit: Visit) -> None:
     lab.submit(name="first")
     page = visit(lab.ann, "/jobs?state=active", expect=("401",))
+    expect(page.locator("body")).to_have_attribute("data-stream", "open")
     page.context.clear_cookies()
     portal.tell("jobs")
 

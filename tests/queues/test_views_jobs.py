@@ -70,7 +70,7 @@ def test_a_waiting_job_says_why_and_what_it_needs(lab: Lab) -> None:
 
     assert "Needs" in text
     assert "16 h100" in text
-    assert "Estimate unknown" in text
+    assert "Estimate comes within a minute" in text
 
 
 @pytest.mark.parametrize(
