@@ -12,7 +12,7 @@ from queues.admission.decide import decide
 from queues.admission.heads import SimpleHeads
 from queues.admission.quota import demand, in_use, ledger
 from queues.admission.reasons import Code
-from queues.admission.world import Attempt, NodeState, World
+from queues.admission.world import Attempt, NodeState, Policy, World
 from tests.admission.site import Site
 
 
@@ -177,6 +177,23 @@ def test_the_order_of_rows_does_not_matter(site: Site, shuffler: Random) -> None
         teams=tuple(shuffler.sample(world.teams, len(world.teams))),
         queues=tuple(shuffler.sample(world.queues, len(world.queues))),
         nodes=tuple(shuffler.sample(world.nodes, len(world.nodes))),
+        classes=tuple(shuffler.sample(world.classes, len(world.classes))),
+    )
+
+    assert decide(mixed, heads) == expected
+
+
+@given(sites(), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_the_order_of_rows_does_not_matter_for_claims_and_holds(site: Site, shuffler: Random) -> None:
+    world, heads = replace(grown(site), policy=Policy(recall=True)), still_waiting(site)
+    expected = decide(world, heads)
+
+    mixed = replace(
+        world,
+        teams=tuple(shuffler.sample(world.teams, len(world.teams))),
+        nodes=tuple(shuffler.sample(world.nodes, len(world.nodes))),
+        attempts=tuple(shuffler.sample(world.attempts, len(world.attempts))),
         classes=tuple(shuffler.sample(world.classes, len(world.classes))),
     )
 
