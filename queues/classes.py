@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from queues.admission.world import Ask, Group, JobShape
+from queues.admission.world import Ask, Group, JobShape, Near, Topology
 from queues.models import JobClass
 from queues.spec import Spec, SpecGroup
+from queues.spec.values import SpecTopology
 
 QUARTER_MS = 15 * 60 * 1000
 
@@ -25,7 +26,12 @@ def ask_of(spec: Spec) -> Ask:
         borrow=spec.borrow,
         preemptible=spec.priority.preemptible,
         time_limit=grouped(spec.time_limit),
+        topology=_topology(spec.topology),
     )
+
+
+def _topology(wish: SpecTopology | None) -> Topology | None:
+    return None if wish is None else Topology(near=wish.near, level=wish.place, max_skew=wish.max_skew)
 
 
 def grouped(limit: timedelta | None) -> int | None:
@@ -47,6 +53,7 @@ def _group(group: SpecGroup, *, whole: bool) -> Group:
         memory=_up(group.memory, first.memory_step),
         flavors=tuple(flavor.id for flavor in group.flavors),
         labels=group.run.node_labels,
+        topology=_topology(group.topology),
     )
 
 
@@ -66,13 +73,27 @@ def ask_to_json(ask: Ask) -> dict[str, Any]:
                 "memory": group.memory,
                 "flavors": list(group.flavors),
                 "labels": [list(pair) for pair in group.labels],
+                **_topology_to_json(group.topology),
             }
             for group in ask.groups
         ],
         "borrow": ask.borrow,
         "preemptible": ask.preemptible,
         "time_limit": ask.time_limit,
+        **_topology_to_json(ask.topology),
     }
+
+
+def _topology_to_json(wish: Topology | None) -> dict[str, Any]:
+    """Return a wish, nothing where there is none: so digests stay as they were before there were wishes."""
+    return {} if wish is None else {"topology": [wish.near.value, wish.level, wish.max_skew]}
+
+
+def _topology_from_json(stored: Mapping[str, Any]) -> Topology | None:
+    if "topology" not in stored:
+        return None
+    near, level, skew = stored["topology"]
+    return Topology(near=Near(near), level=level, max_skew=skew)
 
 
 def ask_from_json(stored: Mapping[str, Any]) -> Ask:
@@ -87,12 +108,14 @@ def ask_from_json(stored: Mapping[str, Any]) -> Ask:
                 memory=group["memory"],
                 flavors=tuple(group["flavors"]),
                 labels=tuple((key, value) for key, value in group["labels"]),
+                topology=_topology_from_json(group),
             )
             for group in stored["groups"]
         ),
         borrow=stored["borrow"],
         preemptible=stored["preemptible"],
         time_limit=stored["time_limit"],
+        topology=_topology_from_json(stored),
     )
 
 

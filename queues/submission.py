@@ -40,6 +40,7 @@ def catalog(by: Actor, *, teams: Iterable[str] | None = None) -> specs.Catalog:
         ),
         ceilings=StoredCeilings(flavors),
         test_annotations=settings.TIDEGATE_TEST_ANNOTATIONS,
+        levels=tuple(settings.TIDEGATE_LEVELS),
     )
 
 

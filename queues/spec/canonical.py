@@ -3,7 +3,7 @@
 from typing import Any
 
 from queues.spec import amounts
-from queues.spec.values import API_VERSION, Run, Spec, SpecGroup
+from queues.spec.values import API_VERSION, Run, Spec, SpecGroup, SpecTopology
 
 Json = dict[str, Any]
 
@@ -15,6 +15,7 @@ def to_json(spec: Spec) -> Json:
         body |= _group(spec.groups[0])
     else:
         body["groups"] = [{"name": group.name, **_group(group)} for group in spec.groups]
+        body |= _topology(spec.topology)
     body |= {
         "time_limit": "none" if spec.time_limit is None else amounts.duration_text(spec.time_limit),
         "priority": spec.priority.name,
@@ -39,12 +40,20 @@ def _group(group: SpecGroup) -> Json:
         "gpus": {"count": group.units, "type": [flavor.name for flavor in group.flavors]},
         "resources": resources,
         "run": _run(group.run),
+        **_topology(group.topology),
     }
     if group.run.node_labels:
         found["node_labels"] = dict(group.run.node_labels)
     if group.run.annotations:
         found["annotations"] = dict(group.run.annotations)
     return found
+
+
+def _topology(wish: SpecTopology | None) -> Json:
+    if wish is None:
+        return {}
+    skew = {} if wish.max_skew is None else {"max_skew": wish.max_skew}
+    return {"topology": {wish.near.value: wish.level, **skew}}
 
 
 def _run(run: Run) -> Json:

@@ -37,7 +37,6 @@ ANNOTATION_KEY = re.compile(re.escape(TEST_ANNOTATIONS) + r"[a-z0-9](?:[a-z0-9-]
 
 SHARED = ("gpus", "resources", "run", "node_labels", "annotations")
 SPEC_LATER = {
-    "topology": "topology is not supported yet; it comes with a later release",
     "notify": "notify is not supported yet; it comes with a later release",
     "parallelism": "parallelism is not supported yet; it comes with a later release",
     "manifest": "raw Kubernetes manifests are not supported yet; describe the job with run, gpus and tasks",

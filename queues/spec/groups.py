@@ -25,6 +25,7 @@ from queues.spec.forms import (
     SECRET_FORM,
     SHARED,
 )
+from queues.spec.topology import topology
 from queues.spec.values import TEST_ANNOTATIONS, Catalog, FlavorChoice, Run, SpecGroup, TeamChoice
 from tenants.errors import FieldError
 
@@ -58,6 +59,7 @@ class Groups:
             flavors=flavors,
             cpu_milli=cpu,
             memory=memory,
+            topology=topology(section, self.catalog.levels),
             run=replace(run, shm=shm, node_labels=labels, annotations=annotations),
         )
 

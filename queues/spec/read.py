@@ -25,6 +25,7 @@ from queues.spec.forms import (
     SPEC_LATER,
 )
 from queues.spec.groups import Groups
+from queues.spec.topology import topology
 from queues.spec.values import (
     API_VERSION,
     Catalog,
@@ -85,6 +86,7 @@ class _Reading:
             labels=labels,
             shape=self._shape(),
             groups=self._groups(team),
+            topology=topology(self.body, self.catalog.levels) if body.has("groups") else None,
             time_limit=self._time_limit(queue),
             priority=self._priority(queue),
             borrow=body.flag("borrow", default=True),
@@ -227,5 +229,8 @@ class _Reading:
         if spec.tasks > MOST_TASKS:
             self.body.wrong("groups", "out_of_range", f"a job has at most {MOST_TASKS} tasks, not {spec.tasks}")
         if len(spec.groups) == 1 and spec.groups[0].name:
-            return replace(spec, groups=(replace(spec.groups[0], name=""),))
+            only = spec.groups[0]
+            return replace(
+                spec, topology=None, groups=(replace(only, name="", topology=only.topology or spec.topology),)
+            )
         return spec

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from queues.admission.world import JobShape
+from queues.admission.world import JobShape, Near
 from queues.spec.forms import (
     ANNOTATION_KEY,
     ENV_NAME,
@@ -16,6 +16,7 @@ from queues.spec.forms import (
     NAME_SAYS,
     NODE_KEY,
 )
+from queues.spec.topology import MOST_SKEW
 from queues.spec.values import API_VERSION, TEST_ANNOTATIONS
 
 Schema = dict[str, Any]
@@ -94,6 +95,14 @@ _SHARED: Schema = {
     "node_labels": _mapping("Labels that the node must have.", NODE_KEY.pattern, {"type": "string"}, 16),
     "annotations": _mapping(f"For tests: {TEST_ANNOTATIONS}….", ANNOTATION_KEY.pattern, {"type": "string"}, 16),
 }
+_TOPOLOGY = _fields(
+    "How close together: one of required, preferred and spread, with a level of the topology or node.",
+    [],
+    {
+        **{near.value: {"type": "string"} for near in Near},
+        "max_skew": {"type": "integer", "minimum": 1, "maximum": MOST_SKEW},
+    },
+)
 _METADATA = _fields(
     "Whose job it is and what it is called.",
     ["name"],
@@ -115,12 +124,17 @@ _BODY = _fields(
             "description": "independent: each task starts and ends alone; gang: all together.",
         },
         "tasks": _TASKS,
+        "topology": _TOPOLOGY,
         **_SHARED,
         "groups": {
             "type": "array",
             "minItems": 1,
             "maxItems": MOST_GROUPS,
-            "items": _fields("Equal tasks.", ["name"], {"name": {"type": "string"}, "tasks": _TASKS, **_SHARED}),
+            "items": _fields(
+                "Equal tasks.",
+                ["name"],
+                {"name": {"type": "string"}, "tasks": _TASKS, "topology": _TOPOLOGY, **_SHARED},
+            ),
         },
         "time_limit": {**_DURATION, "description": 'Like "12h"; "none" where the queue allows it.'},
         "priority": {"type": "string", "description": "A priority class by name."},

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from queues.admission.world import JobShape
+from queues.admission.world import JobShape, Near
 
 API_VERSION = "tidegate/v1"
 TEST_ANNOTATIONS = "tidegate.test/"
@@ -71,13 +71,14 @@ class Ceilings(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """All names that the person may use, and what their teams could ever have."""
+    """All names that the person may use, and what their teams could ever have; ``levels`` outermost first."""
 
     teams: tuple[TeamChoice, ...]
     flavors: tuple[FlavorChoice, ...]
     priorities: tuple[PriorityChoice, ...]
     ceilings: Ceilings
     test_annotations: bool = False
+    levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,16 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpecTopology:
+    """How close together tasks want to be; ``place`` is the level's among all levels, outermost first."""
+
+    near: Near
+    level: str
+    place: int
+    max_skew: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpecGroup:
     """Equal tasks; units, CPU (thousandths) and memory (bytes) are per task, flavors in order of wish."""
 
@@ -105,11 +116,15 @@ class SpecGroup:
     cpu_milli: int
     memory: int
     run: Run
+    topology: SpecTopology | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A job as asked for, every name resolved. ``time_limit`` None is no limit; ``grace`` is the wish."""
+    """A job as asked for, every name resolved. ``time_limit`` None is no limit; ``grace`` is the wish.
+
+    ``topology`` binds several groups together; the wish of a single group is the group's own.
+    """
 
     name: str
     team: TeamChoice
@@ -123,6 +138,7 @@ class Spec:
     borrow: bool
     grace: timedelta
     retries: int
+    topology: SpecTopology | None = None
 
     @property
     def tasks(self) -> int:

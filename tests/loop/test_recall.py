@@ -3,11 +3,12 @@
 from datetime import timedelta
 
 from django.utils import timezone
+from pytest_django import Settings
 
 from queues import cycle, services, snapshot
 from queues.admission.decide import decide
 from queues.apply import apply
-from queues.models import Claim, Decision, Eviction, Hold, Job, Task, Wave
+from queues.models import Claim, Decision, Eviction, Hold, Job, Node, Task, Verdict, Wave
 from queues.states import JobState
 from tenants.models import Quota
 from tests.loop.stage import Stage, events, state, units_in_use
@@ -155,3 +156,19 @@ def test_a_worker_killed_between_eviction_and_release_leaves_nothing_undone(stag
 
     assert "evicted" in events(borrower)
     assert state(borrower) is JobState.QUEUED
+
+
+def test_a_gang_that_requires_a_rack_lies_in_one(stage: Stage, settings: Settings) -> None:
+    settings.TIDEGATE_LEVELS = {"rack": "rack"}
+    racks = {node.name: f"r{place // 2}" for place, node in enumerate(stage.lab.nodes[:4])}
+    for name, rack in racks.items():
+        Node.objects.filter(name=name).update(labels={"rack": rack})
+    wide = stage.lab.submit(name="wide", shape="gang", tasks=3, gpus="h100:8", topology={"required": "rack"})
+    fits = stage.lab.submit(name="fits", shape="gang", tasks=2, gpus="h100:8", topology={"required": "rack"})
+
+    cycle.run_cycle(timezone.now)
+
+    assert state(fits) is JobState.ADMITTED
+    assert {racks[node] for node in Task.objects.filter(wave__job=fits).values_list("node__name", flat=True)} == {"r0"}
+    assert state(wide) is JobState.QUEUED
+    assert Verdict.objects.get(job_class=wide.job_class).code == "EXCEEDS_MAX"

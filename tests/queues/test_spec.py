@@ -66,6 +66,7 @@ def catalog(*queues: spec.QueueChoice, teams: tuple[str, ...] = ("nlp",), annota
         ),
         ceilings=Everything(),
         test_annotations=annotations,
+        levels=("zone", "rack"),
     )
 
 
@@ -219,7 +220,12 @@ def test_all_mistakes_are_told_at_once_with_what_would_be_right() -> None:
         ({"gpus": {"count": 1, "type": ["h100", "x"]}}, "/spec/gpus/type/1", "unknown_gpu_type"),
         ({"tasks": 10_001}, "/spec/tasks", "out_of_range"),
         ({"shape": "elastic"}, "/spec/shape", "not_yet"),
-        ({"topology": {"required": "rack"}}, "/spec/topology", "not_yet"),
+        ({"topology": {"required": "rak"}}, "/spec/topology/required", "unknown_level"),
+        ({"topology": {"required": "rack", "spread": "zone"}}, "/spec/topology", "bad_form"),
+        ({"topology": {}}, "/spec/topology", "bad_form"),
+        ({"topology": "rack"}, "/spec/topology", "bad_form"),
+        ({"topology": {"required": "rack", "max_skew": 2}}, "/spec/topology/max_skew", "not_allowed"),
+        ({"topology": {"required": "rack", "spred": 1}}, "/spec/topology/spred", "unknown_field"),
         ({"resources": {"cpu": "-4"}}, "/spec/resources/cpu", "bad_form"),
         ({"resources": {"cpu": 0}}, "/spec/resources/cpu", "out_of_range"),
         ({"resources": {"cpu": float("nan")}}, "/spec/resources/cpu", "bad_form"),
@@ -439,3 +445,30 @@ def test_a_duration_reads_back(seconds: int) -> None:
 def test_memory_and_cpu_read_back(amount: int) -> None:
     assert amounts.memory(amounts.memory_text(amount)) == amount
     assert amounts.cpu_milli(amounts.cpu_text(amount)) == amount
+
+
+@pytest.mark.parametrize(
+    ("wish", "place"),
+    [({"required": "zone"}, 0), ({"preferred": "rack"}, 1), ({"spread": "node", "max_skew": 2}, 2)],
+)
+def test_a_topology_names_a_level_and_is_kept_as_it_was_said(wish: dict[str, Any], place: int) -> None:
+    found = read(compact(shape="gang", tasks=2, topology=wish))
+
+    assert found.topology is None
+    assert found.groups[0].topology is not None
+    assert (found.groups[0].topology.place, found.groups[0].topology.max_skew) == (place, wish.get("max_skew"))
+    assert spec.to_json(found)["spec"]["topology"] == wish
+    assert read(spec.to_json(found)) == found
+
+
+def test_a_topology_of_the_job_binds_its_groups_and_each_may_have_its_own() -> None:
+    groups = [{"name": "a", "tasks": 2, "topology": {"required": "rack"}}, {"name": "b"}]
+
+    found = read(compact(shape="gang", groups=groups, topology={"required": "zone"}))
+
+    assert found.topology is not None
+    assert (found.topology.level, [group.topology and group.topology.level for group in found.groups]) == (
+        "zone",
+        ["rack", None],
+    )
+    assert read(spec.to_json(found)) == found
