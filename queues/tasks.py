@@ -12,7 +12,7 @@ from queues import cleanup, cycle, fleet, forecasting
 from queues import release as outbox
 from queues.stopwatch import within
 
-FORECAST_SECONDS = 10.0
+FORECAST_SECONDS = 20.0
 
 
 @shared_task(name="queues.admit", ignore_result=True)

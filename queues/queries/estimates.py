@@ -19,7 +19,7 @@ CAUSES = {
     Cause.PAUSED: "its queue or team is paused",
     Cause.BLOCKED: "no job that ends makes room for it",
     Cause.TOO_LATE: "it does not start within 7 days",
-    Cause.TOO_FAR: "too many jobs start before it",
+    Cause.TOO_FAR: "too much comes before it to tell",
 }
 
 

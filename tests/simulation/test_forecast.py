@@ -204,6 +204,22 @@ def test_beyond_the_horizon_the_number_of_starts_the_list_and_the_steps_nothing_
     assert run(cut).unknown(own, team) == Unknown(cause=Cause.TOO_FAR)
 
 
+def test_far_ends_are_taken_together() -> None:
+    site = Site()
+    site.node(1, count=200)
+    team = site.team(200)
+    for node in range(1, 201):
+        site.runs(team, node, ends_by=NOW + (600 + node) * MINUTE)
+    line = [site.waits(team, 1, gang=1, minutes=1000 - place) for place in range(200)]
+    now = present(site, {})
+
+    found = minutes(run(now, steps=70))
+
+    assert len(found) == 200
+    assert [found[job][0] for job in line[:49]] == [600 + place for place in range(1, 50)]
+    assert all(600 + place <= found[job][0] <= (600 + place) * 1.05 for place, job in enumerate(line, start=1))
+
+
 def test_a_guarantee_is_taken_back_in_the_forecast_as_in_the_loop() -> None:
     site = Site(policy=Policy(recall=True))
     (node,) = site.node(8)
