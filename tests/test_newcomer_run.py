@@ -179,7 +179,7 @@ def test_a_second_start_says_what_runs_and_changes_nothing(demo: Demo) -> None:
 
     assert done.returncode == 0
     assert f"already runs in this checkout: {demo.address} (process {demo.supervisor})" in done.stdout
-    assert demo.api("/api/v1/jobs?limit=1")["items"]
+    until(lambda: demo.api("/api/v1/jobs?limit=1")["items"], "the first run goes on")
 
 
 @pytest.mark.parametrize("name", TELLS)
