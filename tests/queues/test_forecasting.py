@@ -4,10 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from celery import current_app
+from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from queues import forecasting, services
+from queues import forecasting, services, tasks
 from queues.models import Forecast, ForecastScore, Job, Node, Queue, Task, Wave
 from queues.states import JobState
 from queues.waiting import milliseconds
@@ -176,3 +178,11 @@ def test_statements_do_not_grow_with_what_waits(line: Lab) -> None:
 
 def test_moments_and_the_time_of_the_rules_are_the_same() -> None:
     assert forecasting.moment(milliseconds(NOW)) == NOW
+
+
+def test_beat_asks_for_forecasts_once_a_minute_and_only_for_tasks_that_there_are() -> None:
+    beat = settings.CELERY_BEAT_SCHEDULE
+
+    assert beat["forecast"]["task"] == tasks.forecast.name
+    assert beat["forecast"]["schedule"] == 60.0
+    assert {row["task"] for row in beat.values()} <= set(current_app.tasks)
