@@ -1,6 +1,7 @@
 """What each reason says to people: one sentence a code, with its numbers. Pages, API and tests read this table."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 from queues.admission.reasons import Code
 
@@ -71,6 +72,16 @@ def _no_free_capacity(told: _Told) -> str:
     return f"Needs {told.ask}; {'none is' if free == 0 else f'{free} are'} free."
 
 
+def _holds(told: _Told) -> str:
+    at = told.get("at")
+    if not isinstance(at, int):
+        return f"Holds its place: what frees there is kept until it has {told.ask}; endless jobs are in its way."
+    start = datetime.fromtimestamp(at / 1000, tz=UTC)
+    return (
+        f"Holds its place: planned to start with {told.ask} at {start:%Y-%m-%d %H:%M} UTC, sooner if others end early."
+    )
+
+
 def _behind(told: _Told) -> str:
     if "ahead" in told:
         return f"Needs {told.ask}; what was free went to {told['ahead']}, which was before it in the order."
@@ -102,9 +113,13 @@ SENTENCES: dict[str, Callable[[_Told], str]] = {
     ),
     Code.BEHIND: _behind,
     Code.TIME_LIMIT_NEEDED: lambda _: "Only a job with a time limit may borrow here.",
-    Code.WAITS_VICTIMS: lambda _: "Starts when the jobs that give way to it are gone.",
-    Code.WAITS_MIN_RUNTIME: lambda _: "Waits until the jobs that give way to it have run for their least time.",
-    Code.HOLDS: lambda _: "It has waited long enough to hold its place: what frees there is kept for it.",
+    Code.WAITS_VICTIMS: lambda told: (
+        f"{told.ask} are reserved for it: it starts when the jobs that give way to it are gone."
+    ),
+    Code.WAITS_MIN_RUNTIME: lambda told: (
+        f"Needs {told.ask}, and waits until the jobs that give way to it have run for their least time."
+    ),
+    Code.HOLDS: _holds,
     Code.NO_DOMAIN_FITS: lambda told: (
         f"Needs {told.ask} close together; {told['free']} are free, but not in one place."
     ),

@@ -10,6 +10,7 @@ from queues.admission.passes import Passes
 from queues.admission.reasons import Code, Reason
 from queues.admission.record import Record, Start
 from queues.admission.rooms import rooms
+from queues.admission.shapes import Option
 from queues.admission.verdicts import Judge, reason
 from queues.admission.world import Heads, JobClass, Placed, World
 
@@ -49,17 +50,29 @@ def _of_jobs(board: Board, record: Record) -> Iterator[Verdict]:
         own[job] = (job_class.id, reason(Code.BACKING_OFF, {}))
     for kept in record.kept:
         if kept.waits_for_age:
-            own[kept.job.id] = (kept.job_class.id, reason(Code.WAITS_MIN_RUNTIME, {"needs": kept.option.units}))
+            own[kept.job.id] = (kept.job_class.id, reason(Code.WAITS_MIN_RUNTIME, _asked(board, kept.option)))
     for plan in board.plans:
-        numbers: dict[str, int | str] = {"needs": plan.option.units}
+        numbers = _asked(board, plan.option)
         if plan.at is not None:
             numbers["at"] = plan.at
         own.setdefault(plan.job, (plan.job_class, reason(Code.HOLDS, numbers)))
+    reserved: Counter[int] = Counter()
     for claim in board.claims.values():
-        own[claim.job] = (claim.job_class, reason(Code.WAITS_VICTIMS, {"claim": claim.id}))
+        option = board.option_of(claim)
+        reserved[claim.job] += option.units
+        told = _asked(board, option) | {"claim": claim.id, "needs": reserved[claim.job]}
+        own[claim.job] = (claim.job_class, reason(Code.WAITS_VICTIMS, told))
     for job in sorted(own):
         number, found = own[job]
         yield Verdict(job_class=number, user=None, reason=found, job=job)
+
+
+def _asked(board: Board, option: Option) -> dict[str, int | str]:
+    """Return what an option asks for, as numbers of a reason."""
+    told: dict[str, int | str] = {"needs": option.units}
+    if len(option.needs) == 1:
+        told["flavor"] = board.flavors[option.needs[0][0]].name
+    return told
 
 
 def _idle(board: Board, record: Record) -> Iterator[tuple[int, int]]:

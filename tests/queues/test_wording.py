@@ -47,6 +47,21 @@ def test_situations_that_need_another_action_read_differently() -> None:
 @pytest.mark.parametrize(
     ("code", "numbers", "says"),
     [
+        (
+            "HOLDS",
+            {"at": 1_795_953_600_000},
+            "Holds its place: planned to start with 16 h100 at 2026-11-29 12:00 UTC, sooner if others end early.",
+        ),
+        (
+            "HOLDS",
+            {},
+            "Holds its place: what frees there is kept until it has 16 h100; endless jobs are in its way.",
+        ),
+        (
+            "WAITS_VICTIMS",
+            {},
+            "16 h100 are reserved for it: it starts when the jobs that give way to it are gone.",
+        ),
         ("NO_FREE_CAPACITY", {"free": 0}, "Needs 16 h100; none is free."),
         ("EXCEEDS_NODE", {"needs": 4}, "Can never start: a task's CPU or memory is more than any h100 node has."),
         ("NO_MATCHING_NODE", {"labels": ""}, "Can never start: there is no h100 node."),
