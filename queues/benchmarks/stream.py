@@ -11,14 +11,14 @@ from queues.simulation.scenario import PolicySpec
 
 UNITS = 64
 HOLD_AFTER = 30 * MINUTE
-LENGTH = 12 * HOUR
+LENGTH = 10 * HOUR
 GANG_AT = 2 * HOUR + MINUTE
 
 
-def stream(_: Setting) -> Iterator[Result]:
+def stream(setting: Setting) -> Iterator[Result]:
     """Let a gang of 64 wait behind a stream that would fill 64 units for ever: start against hold_after + D."""
     for name, sender in (("same-team", 1), ("other-team", 2)):
-        for limit in (HOUR, 4 * HOUR):
+        for limit in (HOUR // setting.part, 4 * HOUR // setting.part):
             every = limit // UNITS * 9 // 10
             arrivals: list[Arrival] = [
                 (at, job(f"s{at}", sender, runs=limit, limit=limit)) for at in range(0, LENGTH, every)
@@ -28,11 +28,15 @@ def stream(_: Setting) -> Iterator[Result]:
             teams = [team(1, guaranteed=UNITS), team(2)]
             nodes = [node(number, 8) for number in range(1, UNITS // 8 + 1)]
             engine = Engine(scenario(nodes, teams, PolicySpec(hold_after=HOLD_AFTER)), time.perf_counter)
-            Play(engine, arrivals, tick=10_000).run(until=LENGTH + 2 * limit)
+            play = Play(engine, arrivals, tick=10_000)
+            for until in range(GANG_AT, LENGTH + limit, MINUTE):
+                play.run(until=until)
+                if engine.jobs["gang"].started is not None:
+                    break
             started = engine.jobs["gang"].started
             waited = LENGTH * 2 if started is None else started - GANG_AT
             yield Result(
-                name=f"gangs/stream/{name}/{limit // HOUR}h",
+                name=f"gangs/stream/{name}/{limit // MINUTE}min",
                 value=waited / 1000,
                 unit="s wait of the gang",
                 limit=f"{(HOLD_AFTER + limit) // 1000} s (hold_after + D)",
