@@ -156,6 +156,8 @@ class Lane:
                     heappush(rows, (stream.key, stream))
                 continue
             option = self._choose(stream)
+            if stream.key != key or stream.head is None:
+                continue  # who asked lets those behind go first
             if option is not None:
                 room = self._board.user_room(self._place, stream.queue, stream.user)
                 soft = self._board.soft_of_user.get((self._place, stream.user), 0)

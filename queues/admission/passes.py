@@ -279,8 +279,17 @@ class Passes:
         return within or self._any_surplus()
 
     def _borrowed_option(self, stream: Stream) -> Option | None:
-        """Return the first option that could be admitted, or claimed within the team, at this moment."""
-        return self._remembered(stream, 2, self._find_borrowed)
+        """Return the first option that could be admitted, or claimed within the team, at this moment.
+
+        A job that backs off lets those behind it go first.
+        """
+        while stream.head is not None:
+            option = self._remembered(stream, 2, self._find_borrowed)
+            if option is not None or stream.head.id not in self.record.backing_off:
+                return option
+            self._unfinished.add(stream.job_class.id)
+            stream.skip()
+        return None
 
     def _find_borrowed(self, stream: Stream) -> Option | None:
         board, case = self._board, stream.case
