@@ -158,6 +158,20 @@ def test_while_one_types_the_fragment_says_what_would_become_of_the_job(lab: Lab
     assert "<form" not in text
 
 
+def test_a_job_that_must_wait_is_told_its_place_and_its_start(lab: Lab) -> None:
+    for node in lab.nodes[:4]:
+        lab.start(lab.submit(gpus="h100:8", time_limit="none"), node)
+    lab.submit(gpus="h100:8", time_limit="1h")
+
+    response = browser(lab.ann).post("/jobs/new", {**FORM, "go": "plan"}, headers={"HX-Request": "true"})
+
+    text = " ".join(html.unescape(re.sub("<[^>]+>", " ", response.content.decode())).split())
+    assert "Would wait" in text
+    assert "as things stand all borrowed, which can be recalled" in text
+    assert "#2, 8 GPUs ahead" in text
+    assert "unknown: 4 running jobs have no time limit" in text
+
+
 def test_a_job_that_is_not_whole_yet_is_told_so_without_alarm(lab: Lab) -> None:
     response = browser(lab.ann).post("/jobs/new", {**FORM, "name": "", "go": "plan"}, headers={"HX-Request": "true"})
 
