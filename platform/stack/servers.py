@@ -175,6 +175,7 @@ class Postgres(Server):
         """Make the data folder where it is new; give it to the user who will run the server."""
         if not (self.data / "PG_VERSION").exists():
             self._make_data()
+        self._refuse_other_version()
         self._give(self.data)
         self._forget_dead_server()
 
@@ -212,6 +213,16 @@ class Postgres(Server):
         if self.data.exists():
             self.data.rmdir()
         new.rename(self.data)
+
+    def _refuse_other_version(self) -> None:
+        program = str(postgres_programs() / "postgres")
+        said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+        ours, theirs = said.split()[-1].split(".")[0], (self.data / "PG_VERSION").read_text().strip()
+        if ours != theirs:
+            raise StartFailed(
+                f"{self.data} was made by PostgreSQL {theirs}, and this is {ours}. `make run FRESH=1` begins with "
+                "empty data; to keep them, dump them with the old version first."
+            )
 
     def _give(self, folder: Path) -> None:
         if os.geteuid() != 0:

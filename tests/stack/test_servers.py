@@ -74,6 +74,15 @@ def test_a_data_folder_that_was_cut_off_while_it_was_made_is_made_anew(private: 
     assert not (private / "postgres.new").exists()
 
 
+def test_data_of_another_major_version_are_named_with_what_to_do(private: Path) -> None:
+    server = Postgres(private / "postgres")
+    server.prepare()
+    (private / "postgres" / "PG_VERSION").write_text("12\n")
+
+    with pytest.raises(StartFailed, match=r"made by PostgreSQL 12, and this is \d+\. `make run FRESH=1`"):
+        server.start()
+
+
 def test_a_server_that_cannot_start_says_why(private: Path) -> None:
     with Valkey(private / "valkey") as taken, pytest.raises(StartFailed, match=r"(?s)did not start.*in use"):
         Postgres(private / "postgres", port=taken.port).start()
