@@ -31,10 +31,11 @@ PAUSED = frozenset({Code.QUEUE_PAUSED, Code.HELD})
 
 @dataclass(slots=True)
 class _Live:
-    """An attempt on the virtual clock: how it ends, and the job as it would wait again."""
+    """An attempt on the virtual clock: when it is gone (None: never), and the job as it would wait again."""
 
     attempt: Attempt
     row: Waiting | None
+    ends: Milliseconds | None
     by_history: bool = False
     again: bool = False
 
@@ -72,7 +73,6 @@ class Forward:
         self._timed: set[Milliseconds] = set()
         self._queues = {queue.id: queue for queue in world.queues}
         self._told: set[int] = set()
-        self._endless: tuple[set[tuple[int, int]], set[tuple[int, int]]] = (set(), set())
         self._outcome = Outcome(claims=world.claims, holds=world.holds)
         self._ids = max((attempt.id for attempt in world.attempts), default=0)
         for attempt in world.attempts:
@@ -119,12 +119,9 @@ class Forward:
     def _add(self, attempt: Attempt, row: Waiting | None, limit: Milliseconds | None, *, again: bool = False) -> None:
         """Let an attempt hold its units until it is expected to be gone, at ``limit`` if nothing ends it before."""
         ends, by_history = self._ends(attempt, row, limit)
-        self._live[attempt.id] = _Live(attempt, row, by_history, again)
+        self._live[attempt.id] = _Live(attempt, row, ends, by_history, again)
         if ends is not None:
             heappush(self._due, (ends, attempt.id))
-        else:
-            began_here = attempt.since >= self._world.now and attempt.job in self.starts
-            self._endless[began_here].update((flavor, attempt.job) for flavor in attempt.flavors)
         if self._world.policy.recall:
             self._timer(attempt.safe_until)
 
@@ -316,9 +313,11 @@ class Forward:
         if self.stopped in {None, Cause.TOO_FAR}:
             return Unknown(cause=Cause.TOO_FAR)
         flavors = {flavor for group in self._present.classes[job_class].ask.groups for flavor in group.flavors}
-        running, before = (len({job for flavor, job in rows if flavor in flavors}) for rows in self._endless)
-        if running or before:
-            return Unknown(cause=Cause.ENDLESS, running=running, before=before)
+        attempts = [live.attempt for live in self._live.values() if live.ends is None]
+        endless = {attempt.job for attempt in attempts if flavors.intersection(attempt.flavors)}
+        if endless:
+            before = len(endless & self.starts.keys())
+            return Unknown(cause=Cause.ENDLESS, running=len(endless) - before, before=before)
         return Unknown(cause=self.stopped or Cause.BLOCKED)
 
 
