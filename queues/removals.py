@@ -1,6 +1,7 @@
 """The outbox of single tasks that leave a wave whose other tasks stay: clusters are told which pods go.
 
-As with waves, rows are leased before the network is used. A pod that is not known yet is told to go when it is.
+As with waves, rows are leased before the network is used. A pod that is not known yet is told to go when it is; where
+it never comes, its wave goes whole.
 """
 
 import logging
@@ -12,9 +13,10 @@ from django.db.models import F
 
 from clusters.port import Cluster, ClusterError
 from queues.launches import namespace_of
-from queues.models import Eviction, Task
+from queues.models import Eviction, Job, Task
+from queues.progress import Trouble
 from queues.states import TaskState, WaveState
-from queues.steps import GOING_SLACK
+from queues.steps import GOING_SLACK, stop_waves
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,17 @@ def _tell(row: Eviction, clusters: Mapping[str, Cluster], now: datetime) -> tupl
     except (ClusterError, KeyError) as error:
         log.warning("cluster %s: pods of wave %s could not be told to go: %s", wave.cluster.name, wave.uid, error)
         return now + min(timedelta(seconds=2 ** min(row.tries, 6)), LATER), True
+    if not all(pods) and late <= now:
+        _stop_whole(row, now)
+        return None, False
     if not all(pods):
         return now + SOON, False
     return max(late, now + LATER), False
+
+
+def _stop_whole(row: Eviction, now: datetime) -> None:
+    """Let the whole wave go of which a pod that has to leave was never seen: only so it is sure that none comes."""
+    with transaction.atomic():
+        Job.objects.select_for_update(no_key=True).get(id=row.wave.job_id)
+        text = "A pod that had to leave was never made"
+        stop_waves(row.wave.job_id, now=now, wave_id=row.wave_id, reason=Trouble.EVICTED, message=text)

@@ -76,6 +76,16 @@ def test_a_pod_that_is_not_known_yet_is_told_when_it_is(lab: Lab) -> None:
     assert due(row) == NOW + 2 * SECOND
 
 
+def test_a_wave_goes_whole_where_a_pod_that_has_to_leave_never_comes(lab: Lab) -> None:
+    row = leaving(lab, "one", "")
+
+    remove(Fake(), NOW + 90 * SECOND)
+
+    wave = Wave.objects.get(id=row.wave_id)
+    assert (wave.state, wave.wish, due(row)) == ("evicting", "stop", None)
+    assert set(wave.tasks.values_list("state", flat=True)) == {"leaving"}
+
+
 def test_nothing_is_due_any_more_when_the_tasks_have_gone(lab: Lab) -> None:
     fake = Fake()
     row = leaving(lab, "one")
