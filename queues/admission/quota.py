@@ -136,11 +136,18 @@ class Line:
         return room
 
     def limited_by(self, place: int, units: int, *, alone: bool = False) -> int | None:
-        """Return the lowest node whose guarantee plus borrow limit the ask would pass (``alone``: nothing in use)."""
+        """Return the lowest node whose guarantee plus borrow limit the ask would pass (``alone``: nothing in use).
+
+        Limits bind what borrows: at the node within whose guarantee the ask is, and above it, siblings may over-use, and
+        the ask may claim from them.
+        """
         if not self._bounded(place):
             return None
         rows = self._alone(place, units) if alone else self.after(place, units)
+        promised = None if alone else self.within(place, units)
         for node, after in rows:
+            if node == promised:
+                return None
             limit = self.borrow[node]
             if node != ROOT and limit is not None and after > self.subtree[node] + limit:
                 return node
