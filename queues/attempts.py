@@ -52,6 +52,7 @@ def attempts(now: datetime) -> tuple[Attempt, ...]:
     for row in tasks.values_list(*COLUMNS).annotate(Count("id"), Max("eviction__at")):
         holding[row[0]].append(Holding(*row))
     waves = Wave.objects.filter(state__in=HOLDING).select_related("job__queue").order_by("id")
+    waves = waves.defer("job__spec", "job__labels")
     return tuple(attempt for wave in waves for attempt in _parts(wave, sorted(holding[wave.id], key=_order), now))
 
 
