@@ -16,7 +16,7 @@ from tests.loop.stage import Stage, events, state, units_in_use
 
 def lend(stage: Stage, **spec: object) -> Job:
     """Let cv, which owns 8 of the 32, run on all of them."""
-    job = stage.lab.submit(stage.lab.carl, now=timezone.now(), team="cv", annotations=FOREVER, **spec)
+    job = stage.lab.submit(stage.lab.carl, now=timezone.now(), **{"team": "cv", "annotations": FOREVER, **spec})
     tasks = Task.objects.filter(wave__job=job)
     stage.until(lambda: tasks.exists() and not tasks.exclude(state="running").exists())
     return job
@@ -115,16 +115,38 @@ def test_young_work_stays_until_its_minimum_run_time_has_passed(stage: Stage) ->
     assert state(borrower) is JobState.EVICTING
 
 
+def test_victims_hold_their_units_for_their_grace(stage: Stage) -> None:
+    stubborn = FOREVER | {"tidegate.test/ignore-term": "1"}
+    lend(stage, name="borrower", shape="gang", tasks=4, gpus="h100:8", grace="2s", annotations=stubborn)
+    claimant = stage.submit(name="owner", shape="gang", tasks=2, gpus="h100:8", forever="1")
+
+    stage.turn()
+    stage.turn()
+    meanwhile = (state(claimant), units_in_use())
+    stage.until(lambda: state(claimant) is JobState.RUNNING)
+
+    assert meanwhile == (JobState.QUEUED, 32)
+    admitted = Wave.objects.get(job=claimant).admitted_at
+    assert admitted - Eviction.objects.get().at >= timedelta(seconds=2)
+
+
 def test_a_quota_cut_below_use_lets_others_take_the_excess(stage: Stage) -> None:
-    held = lend(stage, name="held", shape="gang", tasks=4, gpus="h100:8")
-    Quota.objects.filter(team=stage.lab.cv).update(guaranteed=0)
+    Quota.objects.update(guaranteed=0)
+    Quota.objects.filter(team=stage.lab.cv).update(guaranteed=32)
+    held = lend(stage, name="held", shape="independent", tasks=4, gpus="h100:8")
     claimant = stage.lab.submit(
         stage.lab.root, now=timezone.now(), team="bio", name="bio", gpus="h100:8", annotations=FOREVER
     )
+    cycle.run_cycle(timezone.now)
+    before = (state(claimant), Eviction.objects.count())
 
+    Quota.objects.filter(team=stage.lab.cv).update(guaranteed=24)
+    Quota.objects.filter(team=stage.lab.bio).update(guaranteed=8)
     stage.until(lambda: state(claimant) is JobState.RUNNING)
 
-    assert state(held) is JobState.QUEUED
+    assert before == (JobState.QUEUED, 0)
+    assert (Eviction.objects.get().wave.job, Eviction.objects.get().units) == (held, 8)
+    assert Task.objects.filter(wave__job=held, state="running").count() == 3
 
 
 def test_a_planned_start_survives_a_restart_of_the_loop(stage: Stage) -> None:
