@@ -206,12 +206,13 @@ def borrowing(setting: Setting) -> Iterator[Result]:
         shares = Shares(trace.units, trace.guaranteed)
         starts = play(trace.requests, trace.units, policy, trace.guaranteed, seen=shares.seen)
         measured[policy.value] = (starts, shares)
-    shares = Shares(trace.units, trace.guaranteed)
-    our = ours(trace, TICK, shares)
-    measured["ours"] = (our.starts, shares)
     yield from _waits("borrowing/fixed partitions", single, by_id)
     for name, (starts, _) in measured.items():
         yield from _waits(f"borrowing/{name}", starts, by_id)
+    shares = Shares(trace.units, trace.guaranteed)
+    our = ours(trace, TICK, shares)
+    measured["ours"] = (our.starts, shares)
+    yield from _waits("borrowing/ours", our.starts, by_id)
     yield from _worse(our.starts, single, by_id, trace)
     for name, (_, found) in measured.items():
         yield Result(
