@@ -78,7 +78,7 @@ def _lock(outcome: Outcome, world: World) -> dict[int, Job]:
     ids |= {row.job for row in outcome.verdicts if row.job is not None}
     if not ids:
         return {}
-    rows = Job.objects.filter(id__in=ids).select_related("team").order_by("id")
+    rows = Job.objects.filter(id__in=ids).select_related("team").defer("spec").order_by("id")
     return {job.id: job for job in rows.select_for_update(of=("self",), no_key=True)}
 
 

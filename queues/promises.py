@@ -16,7 +16,7 @@ MINUTE = timedelta(minutes=1)
 
 def claims() -> tuple[world.Claim, ...]:
     """Return the claims of jobs that still wait."""
-    rows = Claim.objects.filter(job__ready=True).select_related("job").order_by("id")
+    rows = Claim.objects.filter(job__ready=True).select_related("job").defer("job__spec").order_by("id")
     return tuple(
         world.Claim(
             id=row.id,
@@ -35,7 +35,8 @@ def claims() -> tuple[world.Claim, ...]:
 
 def holds() -> tuple[world.Hold, ...]:
     """Return the planned starts of jobs that still wait, in their order."""
-    rows = Hold.objects.filter(job__ready=True).select_related("job__queue").order_by("rank", "job_id")
+    found = Hold.objects.filter(job__ready=True).select_related("job__queue").defer("job__spec")
+    rows = found.order_by("rank", "job_id")
     return tuple(
         world.Hold(
             job=row.job_id,
