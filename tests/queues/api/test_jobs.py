@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -383,8 +384,10 @@ def test_waiting_sees_a_change_that_comes_later_and_holds_no_connection_meanwhil
 
     async def walk() -> tuple[int, int]:
         asked = asyncio.create_task(browser.get(f"{JOBS}/{job.uid}/wait?timeout=20"))
-        await asyncio.sleep(0.6)
-        busy = await asyncio.to_thread(sessions)
+        busy, deadline = 1, time.monotonic() + 10
+        while busy and time.monotonic() < deadline:
+            await asyncio.sleep(0.6)  # it looks now and then; between two looks it rests
+            busy = await asyncio.to_thread(sessions)
         await asyncio.to_thread(end)
         answer = await asked
         return answer.status_code, busy
