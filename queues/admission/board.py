@@ -1,5 +1,6 @@
 """The board of one decision: quota, nodes and users as they stand after everything decided so far."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,8 @@ class Board(Usage):
         self.ground: Ground = survey(world, count_lost=count_lost, leaving=leaving)
         self.log: list[Entry] = []
         self.running: dict[int, Attempt] = {}
+        self.running_in: Counter[int] = Counter()
+        self.with_surplus = 0
         self.claims: dict[int, Claim] = {}
         self.spoken_for: dict[int, int] = {}
         self.plans: list[Plan] = []
@@ -51,7 +54,7 @@ class Board(Usage):
             if attempt.leaving:
                 self._count_leaving(attempt)
             else:
-                self.running[attempt.id] = attempt
+                self._runs(attempt)
         for claim in sorted(world.claims, key=lambda row: row.id):
             if claim.job_class in self.classes:
                 self.reserve(claim)
@@ -285,8 +288,16 @@ class Board(Usage):
                 self.shift(node, room)
         self._settle(touched)
         left = self._without(attempt, placed, soft=soft)
-        if left.placed or left.surplus:
-            self.running[attempt.id] = left
+        self._runs(left)
+
+    def _runs(self, attempt: Attempt) -> None:
+        """Remember what runs of an attempt; one that has nothing left is forgotten."""
+        before = self.running.get(attempt.id)
+        there = bool(attempt.placed or attempt.surplus)
+        self.running_in[self.tree.number[attempt.team]] += there - (before is not None)
+        self.with_surplus += bool(attempt.surplus) - bool(before is not None and before.surplus)
+        if there:
+            self.running[attempt.id] = attempt
         else:
             self.running.pop(attempt.id, None)
 
@@ -303,7 +314,7 @@ class Board(Usage):
         self.part()
         self.use_attempt(attempt, (row,), 1, soft=True)
         now = self.running[attempt.id]
-        self.running[attempt.id] = replace(now, surplus=(*now.surplus, row))
+        self._runs(replace(now, surplus=(*now.surplus, row)))
 
     def physically_free(self, option: Option, placed: tuple[Placed, ...]) -> bool:
         """Whether all that a reservation needs is free on its nodes now, so that it may start."""

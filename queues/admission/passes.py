@@ -246,7 +246,7 @@ class Passes:
         return Claimant(self._board, row.asker, option, stream.queue, stream.job_class.priority, young=False)
 
     def _any_surplus(self) -> bool:
-        return any(attempt.surplus for attempt in self._board.running.values())
+        return self._board.with_surplus > 0
 
     def _borrowers(self) -> None:
         tournament = Tournament(
@@ -274,7 +274,7 @@ class Passes:
             return True
         if not self._recall:
             return False
-        own = any(board.tree.number[row.team] == case.place for row in board.running.values())
+        own = board.running_in[case.place] > 0
         within = own and any(queue.preempt_within_team for queue in board.queues.values())
         return within or self._any_surplus()
 

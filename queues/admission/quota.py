@@ -138,8 +138,8 @@ class Line:
     def limited_by(self, place: int, units: int, *, alone: bool = False) -> int | None:
         """Return the lowest node whose guarantee plus borrow limit the ask would pass (``alone``: nothing in use).
 
-        Limits bind what borrows: at the node within whose guarantee the ask is, and above it, siblings may over-use, and
-        the ask may claim from them.
+        Limits bind what borrows: at the node within whose guarantee the ask is, and above it, siblings may over-use,
+        and the ask may claim from them.
         """
         if not self._bounded(place):
             return None

@@ -133,7 +133,7 @@ class Claimant:
         if self._succeeds([]):
             return self._recall(self._fewest_soft(soft), [], exact=True)
         lacking = self._lacking()
-        chosen, exact = self._choose([row for row in self._candidates(lacking) if row.own or not only_own], lacking)
+        chosen, exact = self._choose(list(self._candidates(lacking, only_own=only_own)), lacking)
         if chosen is None:
             return None
         return self._recall(self._fewest_soft(soft, chosen), chosen, exact=exact)
@@ -221,17 +221,17 @@ class Claimant:
         self._lacks = sorted(result) or [flavor for flavor, _ in option.needs]
         return self._lacks
 
-    def _candidates(self, lacking: list[int]) -> Iterator[Candidate]:
+    def _candidates(self, lacking: list[int], *, only_own: bool) -> Iterator[Candidate]:
         board = self._board
         for attempt in sorted(board.running.values(), key=lambda row: (row.number, row.id)):
             if attempt.job == self._asker.job or not attempt.placed or not (attempt.borrow and attempt.preemptible):
                 continue
             if attempt.safe_until > board.world.now and not self._young:
                 continue
-            if self._spoken(attempt):
-                continue
             place = board.tree.number[attempt.team]
             own = place == self._case.place
+            if (only_own and not own) or self._spoken(attempt):
+                continue
             if own and not (self._queue.preempt_within_team and attempt.priority < self._base):
                 continue
             for rows in portions(attempt):
