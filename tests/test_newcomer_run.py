@@ -197,14 +197,22 @@ def test_a_process_that_is_killed_comes_back_and_the_loop_goes_on(demo: Demo, na
 
     until(lambda: answers(last_cycle), "a decision to compare with")
     before = last_cycle()
-    leaders = [pid for pid, _ in Run(demo.data).note().groups]
-    victim = next(pid for pid in leaders if TELLS[name] in command_of(pid))
+    victim = leader(demo, name)
 
     os.kill(victim, signal.SIGKILL)
 
     until(lambda: f"{name} ended with SIGKILL; it starts again in 1 s" in demo.said, "it is said")
+    until(lambda: leader(demo, name) not in {victim, 0}, "it starts again")
     until(lambda: answers(lambda: last_cycle() > before), "the loop goes on")
-    assert not Path(f"/proc/{victim}").exists()
+
+
+def leader(demo: Demo, name: str) -> int:
+    """Return the process of that name which the supervisor has started, or 0 while there is none."""
+    for pid, _ in Run(demo.data).note().groups:
+        command_line = Path(f"/proc/{pid}/cmdline")
+        if command_line.exists() and TELLS[name] in command_line.read_bytes():
+            return pid
+    return 0
 
 
 def answers(ask: Callable[[], object]) -> object:
