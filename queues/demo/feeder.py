@@ -10,7 +10,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from queues.demo.cast import KINDS, WATCHER
-from queues.demo.pattern import Draw, draw, impossible, mean_work, rate
+from queues.demo.pattern import Draw, draw, failing, impossible, mean_work, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -111,13 +111,13 @@ class Feeder:
             now = clock()
 
     def first(self) -> list[Draw]:
-        """Return what is submitted at once: one job that can never run, and somewhat more than the cluster holds."""
+        """Return what is submitted at once: a job that can never run, one that fails, and more than the cluster holds."""
         jobs: list[Draw] = []
         units = 0
         while units < FIRST_UNITS * self.capacity and len(jobs) < FIRST_JOBS:
             jobs.append(self.draw())
             units += jobs[-1].units
-        return [impossible(), *jobs]
+        return [impossible(), failing(), *jobs]
 
     def draw(self) -> Draw:
         """Return the next job of the mix."""

@@ -104,6 +104,24 @@ def impossible() -> Draw:
     return Draw(user="bela", spec=spec, units=0, seconds=0.0)
 
 
+def failing() -> Draw:
+    """Return a small job that fails after a few seconds, so that the first minute shows how that looks."""
+    spec: dict[str, Any] = {
+        "apiVersion": "tidegate/v1",
+        "kind": "Job",
+        "metadata": {"name": "forgot-the-config", "team": "search", "external_id": "demo-failing"},
+        "spec": {
+            "shape": "independent",
+            "tasks": 1,
+            "gpus": {"count": 1, "type": ["l40s"]},
+            "run": {"image": "registry.example/train:1"},
+            "time_limit": "10m",
+            "annotations": {"tidegate.test/run-for": "5s", "tidegate.test/exit-code": "2"},
+        },
+    }
+    return Draw(user="finn", spec=spec, units=1, seconds=5.0)
+
+
 def _form(random: Random, size: int) -> tuple[int, int, str]:
     if size == 0:
         return random.choice(SWEEP_TASKS), 1, "independent"

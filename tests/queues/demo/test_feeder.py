@@ -54,13 +54,13 @@ def feed(api: FakeApi, *, seconds: float) -> tuple[Feeder, Clock, list[str]]:
     return feeder, clock, said
 
 
-def test_a_first_bunch_fills_the_cluster_and_has_the_impossible_job_attached_to_an_earlier_one() -> None:
+def test_a_first_bunch_fills_the_cluster_and_its_two_examples_are_attached_to_earlier_ones() -> None:
     api = FakeApi()
 
     feed(api, seconds=1)
 
     assert sum(job.units for job in api.jobs) >= 160 or len(api.jobs) >= FIRST_JOBS
-    assert [job.spec["metadata"]["external_id"] for job in api.attached] == ["demo-impossible"]
+    assert [job.spec["metadata"]["external_id"] for job in api.attached] == ["demo-impossible", "demo-failing"]
 
 
 def test_jobs_keep_coming_while_few_wait() -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from queues import services
 from queues.demo import cast
-from queues.demo.pattern import draw, impossible
+from queues.demo.pattern import draw, failing, impossible
 from queues.management.commands import load_demo
 from queues.models import Job, PriorityClass, Queue
 from tenants.models import AuditEntry, Flavor, Quota, Team, User
@@ -127,7 +127,7 @@ def test_every_job_that_the_feeder_draws_is_accepted(settings: Settings) -> None
     users = {user.username: user for user in User.objects.all()}
     now = timezone.now()
 
-    for job in [impossible(), *(draw(random, number=number) for number in range(150))]:
+    for job in [impossible(), failing(), *(draw(random, number=number) for number in range(150))]:
         services.submit(spec=job.spec, by=Actor(user=users[job.user]), now=now)
 
-    assert Job.objects.count() == 151
+    assert Job.objects.count() == 152

@@ -4,7 +4,7 @@ import pytest
 
 from queues.demo import pattern
 from queues.demo.cast import KINDS, teams
-from queues.demo.pattern import DAY, LOAD, LONGEST, SHORTEST, draw, impossible, mean_work, rate
+from queues.demo.pattern import DAY, LOAD, LONGEST, SHORTEST, draw, failing, impossible, mean_work, rate
 
 
 def test_the_same_seed_draws_the_same_jobs() -> None:
@@ -81,4 +81,11 @@ def test_one_job_asks_for_more_than_there_is_and_comes_once() -> None:
     spec = impossible().spec
 
     assert spec["spec"]["tasks"] * spec["spec"]["gpus"]["count"] > max(kind.units for kind in KINDS)
+    assert spec["metadata"]["external_id"]
+
+
+def test_one_job_fails_within_seconds_whatever_the_dice_say() -> None:
+    spec = failing().spec
+
+    assert spec["spec"]["annotations"] == {"tidegate.test/run-for": "5s", "tidegate.test/exit-code": "2"}
     assert spec["metadata"]["external_id"]
