@@ -111,7 +111,7 @@ class Feeder:
             now = clock()
 
     def first(self) -> list[Draw]:
-        """Return what is submitted at once: a job that can never run, one that fails, and more than the cluster holds."""
+        """Return what is submitted at once: a job that can never run, one that fails, and a full cluster."""
         jobs: list[Draw] = []
         units = 0
         while units < FIRST_UNITS * self.capacity and len(jobs) < FIRST_JOBS:
