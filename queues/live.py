@@ -96,7 +96,7 @@ class Hub:
     async def join(self, topics: frozenset[str], since: float) -> Listener:
         """Return a listener that has heard all since then. Raises RedisError or OSError where there is no broker."""
         async with self.lock:
-            if self.reader is None or self.reader.done():
+            if self.reader is None:
                 await self._subscribe()
         listener = Listener(topics)
         for topic in sorted(topics):
@@ -126,9 +126,11 @@ class Hub:
         try:
             async for message in channel.listen():
                 self._pass_on(message["data"].decode(errors="replace"), mine)
-        except (RedisError, OSError):
-            log.warning("no broker for live pages; they poll", exc_info=True)
+        except (RedisError, OSError) as error:
+            log.warning("no broker for live pages (%s); they poll", error)
         finally:
+            # Before anything is awaited: who joins from here on must subscribe anew, not listen to an ended reader.
+            self.reader = None
             for listener in mine:
                 listener.end()
             await channel.aclose()  # type: ignore[no-untyped-call]

@@ -6,6 +6,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -73,6 +75,15 @@ class Site:
             self.web.terminate()
             self.web.wait(15)
         self.valkey.stop()
+
+    @contextmanager
+    def without_broker(self) -> Iterator[None]:
+        """Stop the broker; it comes back whatever happens meanwhile."""
+        self.valkey.stop()
+        try:
+            yield
+        finally:
+            self.valkey.start()
 
     def tell(self, *topics: str) -> None:
         """Send hints as the loop does."""

@@ -2,11 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
 
 import pytest
+from pytest_django import Settings
+from redis.asyncio.client import PubSub
+from redis.exceptions import RedisError
 
 from queues import live
 from queues.live import Listener
+from stack.servers import Valkey
 from tests.queues.lab import Lab
 
 
@@ -69,6 +74,32 @@ def test_a_stream_ends_when_the_broker_is_gone() -> None:
         return [text async for text in live.hints(listener, 1, still)]
 
     assert asyncio.run(run()) == ["retry: 3000\n: hello\n\n"]
+
+
+def test_who_joins_while_the_subscription_is_closing_is_refused_not_forgotten(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> bool:
+        closing, closed = asyncio.Event(), asyncio.Event()
+
+        async def slowly(_: PubSub) -> None:
+            closing.set()
+            await closed.wait()
+
+        monkeypatch.setattr(PubSub, "aclose", slowly)
+        hub = live.Hub()
+        first = await hub.join(frozenset({"jobs"}), 0.0)
+        valkey.stop()
+        await asyncio.wait_for(closing.wait(), 30)
+        with pytest.raises((RedisError, OSError)):
+            await hub.join(frozenset({"jobs"}), 0.0)
+        closed.set()
+        return first.over
+
+    with Valkey(tmp_path / "valkey") as valkey:
+        settings.REDIS_URL = valkey.url
+
+        assert asyncio.run(run())
 
 
 def test_what_one_may_no_longer_see_is_no_longer_told(monkeypatch: pytest.MonkeyPatch) -> None:
