@@ -49,11 +49,12 @@ class Talk:
         *,
         media: str = "application/json",
         token: str | None = None,
+        accept: str = "application/json",
     ) -> tuple[int, Any]:
         """Send one request; a body that is bytes goes as it is."""
         connection = http.client.HTTPConnection(urlsplit(self.emulator.url).netloc, timeout=30)
         token = self.emulator.token if token is None else token
-        headers = {"Content-Type": media} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers = {"Content-Type": media, "Accept": accept} | ({"Authorization": f"Bearer {token}"} if token else {})
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         try:
             connection.request(method, path, data, headers)

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
-from clusters.emulator import applying, patches
+from clusters.emulator import applying, patches, tables
 from clusters.emulator.calls import Call, Reply, Stream, Target, reply
 from clusters.emulator.deletion import Options, delete
 from clusters.emulator.errors import (
@@ -41,7 +41,9 @@ class Verbs:
     def read(self, call: Call, target: Target) -> Reply | Stream:
         """Get, list or watch."""
         if target.name:
-            return Reply(body=self.find(target).raw)
+            found = self.find(target)
+            shown = tables.table(target.kind, [found], {}, self._core.clock()) if tables.wanted(call) else found.raw
+            return Reply(body=shown)
         if call.flag("watch"):
             return self._watch(call, target)
         return self._list(call, target)
@@ -163,6 +165,8 @@ class Verbs:
             metadata["continue"] = _write_position(number, _key(page[-1]))
             if test is everything:
                 metadata["remainingItemCount"] = left
+        if tables.wanted(call):
+            return Reply(body=tables.table(target.kind, page, metadata, self._core.clock()))
         return Reply(body=_list_bytes(target.kind, page, metadata))
 
     def _watch(self, call: Call, target: Target) -> Stream:
