@@ -14,17 +14,13 @@ from tests.queues.lab import NOW, Lab
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def somebody_waits_for_a_lock() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        return bool(cursor.fetchone()[0])
-
-
-def until_somebody_waits_for_a_lock() -> None:
+def until_somebody_waits_for_us() -> None:
     deadline = time.monotonic() + 30
-    while not somebody_waits_for_a_lock():
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))")
+            if cursor.fetchone()[0]:
+                return
         assert time.monotonic() < deadline, "nobody came to wait"
         time.sleep(0.01)
 
@@ -44,7 +40,7 @@ def test_the_outbox_holds_no_wave_while_it_waits_for_its_job(lab: Lab) -> None:
         Job.objects.select_for_update().get(id=wave.job_id)
         outbox = Thread(target=release)
         outbox.start()
-        until_somebody_waits_for_a_lock()
+        until_somebody_waits_for_us()
         Wave.objects.select_for_update(nowait=True).get(id=wave.id)
     outbox.join(30)
 
