@@ -5,7 +5,7 @@ Nothing here decides anything: a forecast that is lost or late costs an estimate
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import chain
 
@@ -15,13 +15,12 @@ from django.db.models import F, Max, Min, OuterRef, Q, Subquery
 from queues import hints, snapshot
 from queues.admission.world import JobClass, Milliseconds, Waiting
 from queues.classes import ask_from_json
-from queues.limits import time_left
 from queues.models import Forecast, ForecastScore, Job, Queue, Wave
 from queues.models import JobClass as StoredClass
 from queues.simulation import forecast as future
 from queues.simulation.expected import ENOUGH, Cause, Expected, Present, Unknown
 from queues.snapshot import Snapshot
-from queues.waiting import EPOCH, milliseconds, span
+from queues.waiting import EPOCH, span, waiting_of
 
 LOCK = 0xF0CA57  # any number that nothing else in the database locks
 MOST_ROWS = 5000
@@ -101,17 +100,7 @@ def _listed(rows: Iterable[Waiting], each: int) -> tuple[tuple[Waiting, ...], fr
 def _running(jobs: Iterable[int]) -> Iterator[Waiting]:
     """Yield running jobs as they would wait again."""
     for job in Job.objects.filter(id__in=list(jobs)).defer("spec", "labels").order_by("id"):
-        left = time_left(job)
-        yield Waiting(
-            id=job.id,
-            job_class=job.job_class_id,
-            user=job.user_id,
-            wait_from=milliseconds(job.wait_from),
-            submitted=milliseconds(job.submitted_at),
-            limit=None if left is None else span(left),
-            grace=span(job.grace),
-            evictions=job.evictions,
-        )
+        yield replace(waiting_of(job), tasks=1)
 
 
 def _classes(ids: Iterable[int]) -> Iterator[JobClass]:

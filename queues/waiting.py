@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from queues.admission.world import JobShape, Milliseconds, Waiting
+from queues.models import Job
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NONE: Mapping[int, Milliseconds] = MappingProxyType({})
@@ -144,6 +145,22 @@ class StoredHeads:
             evictions=row.evictions,
             idle=self._idle.get(row.id, 0),
         )
+
+
+def waiting_of(job: Job) -> Waiting:
+    """Return one job as it waits, as far as bounds need to know it."""
+    left = time_left(job.time_limit, job.ran_for, job.shape)
+    return Waiting(
+        id=job.id,
+        job_class=job.job_class_id,
+        user=job.user_id,
+        wait_from=milliseconds(job.wait_from),
+        submitted=milliseconds(job.submitted_at),
+        tasks=job.waiting_tasks,
+        limit=None if left is None else span(left),
+        grace=span(job.grace),
+        evictions=job.evictions,
+    )
 
 
 def time_left(limit: timedelta | None, ran_for: timedelta, shape: str) -> timedelta | None:

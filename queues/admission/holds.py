@@ -261,7 +261,7 @@ class Planner:
         avoid = {node for plan in board.plans for node in plan.needs}
         blocked: set[int] = set()
         failed: set[object] = set()
-        for holder in self._in_order(holders):
+        for holder in self.in_order(holders):
             case = holder.asker.case
             if case in failed or all(self._all_blocked(option, blocked) for option in case.shape.options):
                 continue
@@ -306,7 +306,7 @@ class Planner:
     def _all_blocked(self, option: Option, blocked: set[int]) -> bool:
         return bool(blocked) and self._usable(option) <= blocked
 
-    def _in_order(self, holders: list[Holder]) -> list[Holder]:
+    def in_order(self, holders: list[Holder]) -> list[Holder]:
         """Sort: guaranteed demand first; siblings by what they borrowed when the cycle began; then the longest wait."""
         ended = self._futures.at(self._futures.times[-1]).ended
         rounds: tuple[list[Holder], list[Holder]] = ([], [])
@@ -314,11 +314,15 @@ class Planner:
         for holder in holders:
             case = holder.asker.case
             if case not in standings:
-                standings[case] = any(
-                    self._standing(holder, option, ended)[0] is Standing.GUARANTEED for option in case.shape.options
-                )
+                standings[case] = self.guaranteed(holder, ended)
             rounds[0 if standings[case] else 1].append(holder)
         return [holder for group in rounds for holder in self._merged(ROOT, group)]
+
+    def guaranteed(self, holder: Holder, ended: dict[tuple[int, int], int] | None = None) -> bool:
+        """Whether a job will be inside a guarantee once its own team's attempts have ended."""
+        gone = self._futures.at(self._futures.times[-1]).ended if ended is None else ended
+        options = holder.asker.case.shape.options
+        return any(self._standing(holder, option, gone)[0] is Standing.GUARANTEED for option in options)
 
     def _merged(self, node: int, holders: list[Holder]) -> list[Holder]:
         tree, shares = self._board.tree, self._shares

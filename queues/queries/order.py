@@ -6,13 +6,14 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 
-from queues import wording
+from queues import snapshot, wording
 from queues.admission.order import Rank
 from queues.admission.quota import Line, in_use
 from queues.admission.world import JobShape, World
 from queues.classes import ask_from_json
 from queues.models import Job, TaskGroup, Verdict
 from queues.queries import ranks
+from queues.queries.bounds import bound_of
 from queues.queries.estimates import estimates
 from queues.queries.jobs import groups_of, job_rows, visible_job
 from queues.queries.reasons import OTHERS, Reasons
@@ -54,7 +55,10 @@ def explain(by: Actor, uid: UUID, *, now: datetime) -> Explanation:
     job = visible_job(by, uid)
     groups = groups_of([job])[job.id]
     flavor = groups[0].flavors[0]
-    line = ranks.line(flavor, now=now)
+    with snapshot.load(now) as seen:
+        line = ranks.line(flavor, now=now, seen=seen)
+        kind = next(row.name for row in seen.world.flavors if row.id == flavor)
+        latest = bound_of(job, seen, flavor, kind)
     tree, lines = in_use(line.world)
     quota, place = lines[flavor], tree.number[job.team_id]
     blocks, left = free_blocks(line.world, flavor), max(0, quota.promised_room(place))
@@ -72,6 +76,7 @@ def explain(by: Actor, uid: UUID, *, now: datetime) -> Explanation:
         free_now=sum(blocks),
         largest_free_block=max(blocks, default=0),
         rule=wording.rule(reason.code) if reason else "",
+        bound=None if reason is not None and reason.permanent else latest,
         position=position,
         ahead=tuple(_blockers(ahead[:SHOWN_AHEAD], by, kind=quota.flavor.name)),
         helps=tuple(_helps(job, groups, line.world, lines, place, known=reason.actions if reason else ())),

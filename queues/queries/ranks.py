@@ -1,6 +1,7 @@
 """Places in the queue order: one snapshot, ranked by the rules."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -9,6 +10,7 @@ from queues.admission.order import Rank, ranking
 from queues.admission.world import World
 from queues.models import Job, TaskGroup
 from queues.queries.rows import Position
+from queues.snapshot import Snapshot
 
 EXACT = 200
 # Seconds from which on finding an order is not done for every look at it.
@@ -43,14 +45,17 @@ class _Kept:
 _kept: dict[tuple[int, int], _Kept] = {}
 
 
-def line(flavor: int, *, now: datetime, limit: int = EXACT) -> Line:
-    """Return the queue order of a flavor from one snapshot; one that took long to find is shown again for a while."""
+def line(flavor: int, *, now: datetime, limit: int = EXACT, seen: Snapshot | None = None) -> Line:
+    """Return the queue order of a flavor from one snapshot (``seen``, if it is open already).
+
+    An order that took long to find is shown again for a while.
+    """
     kept = _kept.get((flavor, limit))
     if kept is not None and kept.line.as_of <= now < kept.until:
         return kept.line
     begun = time.perf_counter()
-    with snapshot.load(now) as seen:
-        found = Line(world=seen.world, ranks=ranking(seen.world, seen.heads, flavor=flavor, limit=limit), as_of=now)
+    with nullcontext(seen) if seen is not None else snapshot.load(now) as (world, heads):
+        found = Line(world=world, ranks=ranking(world, heads, flavor=flavor, limit=limit), as_of=now)
     took = time.perf_counter() - begun
     if took > LONG:
         _kept[flavor, limit] = _Kept(line=found, until=now + min(timedelta(seconds=10 * took), LONGEST_KEPT))

@@ -156,6 +156,25 @@ class JobDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoundRow:
+    """Until when a job starts (SEMANTICS 7): ``planned_at`` is T, ``before`` k, ``longest`` D, as things are now.
+
+    ``latest`` = ``holds_from`` + (``before`` + 1) x ``longest``, None where nothing is certain: ``cause`` is then
+    borrower, endless or many. ``moved`` says why the plan moved last: earlier or impossible.
+    """
+
+    standing: str
+    planned_at: datetime | None
+    moved: str
+    holds_from: datetime
+    before: int
+    longest: timedelta
+    latest: datetime | None
+    cause: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Why a job waits, in numbers of one flavor: what it needs, its team has and may have, and who is before it."""
 
@@ -169,6 +188,7 @@ class Explanation:
     free_now: int
     largest_free_block: int
     rule: str
+    bound: BoundRow | None
     position: Position | None
     ahead: tuple[Blocker, ...]
     helps: tuple[Action, ...]

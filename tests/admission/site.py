@@ -138,6 +138,7 @@ class Site:
         queue: int | None = None,
         borrow: bool = True,
         preemptible: bool = True,
+        limit: int | None = None,
     ) -> int:
         """Let a job wait since ``minutes`` ago: a gang of so many tasks, or an independent job."""
         self.jobs += 1
@@ -157,6 +158,7 @@ class Site:
                 wait_from=since,
                 submitted=since,
                 tasks=tasks,
+                limit=None if limit is None else limit * 60_000,
             )
         )
         return self.jobs

@@ -107,6 +107,43 @@ def test_an_explanation_tells_needs_room_and_what_would_help(lab: Lab) -> None:
     assert filler.name not in str(found)
 
 
+def test_an_explanation_tells_until_when_a_job_starts(lab: Lab) -> None:
+    lab.start(lab.submit(name="full", shape="gang", tasks=4, gpus="h100:8", time_limit="2h", grace="0s"))
+    Job.objects.update(preemptible=False)
+    Quota.objects.filter(team=lab.nlp).update(guaranteed=32)
+    Quota.objects.exclude(team=lab.nlp).update(guaranteed=0)
+    first = lab.submit(gpus="h100:8", time_limit="3h", grace="0s")
+    second = lab.submit(gpus="h100:8", time_limit="1h", grace="0s", now=NOW + MINUTE)
+    cycle.turn(NOW + 40 * MINUTE)
+
+    found = queries.explain(lab.ann, second.uid, now=NOW + 40 * MINUTE).bound
+    before = queries.explain(lab.ann, first.uid, now=NOW + 40 * MINUTE).bound
+
+    # What runs ends 80 min from now. The first job may start 10 min late (start_limit), run 3 h: D of the second.
+    assert before is not None
+    assert found is not None
+    assert (before.standing, before.before, before.longest) == ("guaranteed", 0, 80 * MINUTE)
+    assert (before.planned_at, before.latest) == (NOW + 120 * MINUTE, NOW + 120 * MINUTE)
+    assert (found.before, found.longest, found.holds_from) == (1, 190 * MINUTE, NOW + 40 * MINUTE)
+    assert found.latest == NOW + (40 + 2 * 190) * MINUTE
+    assert found.planned_at == NOW + 120 * MINUTE
+    assert (
+        found.summary == "Starts at the latest when 1 holds before it and nothing on h100 runs longer than its limit."
+    )
+
+
+def test_a_borrower_is_told_that_its_planned_start_may_move(lab: Lab) -> None:
+    lab.start(lab.submit(name="full", shape="gang", tasks=4, gpus="h100:8", time_limit="2h"))
+    Quota.objects.update(guaranteed=0)
+    job = lab.submit(gpus="h100:8", time_limit="3h")
+    cycle.turn(NOW + 40 * MINUTE)
+
+    found = queries.explain(lab.ann, job.uid, now=NOW + 40 * MINUTE).bound
+
+    assert found is not None
+    assert (found.standing, found.cause, found.latest) == ("borrower", "borrower", None)
+
+
 def test_an_explanation_names_those_ahead_whom_one_may_see(lab: Lab) -> None:
     fill(lab, 4)
     ahead = lab.submit(lab.art, name="ahead", gpus="h100:2")

@@ -266,6 +266,23 @@ class ManifestOut(Out):
     items = serializers.ListField(child=serializers.DictField())
 
 
+class BoundOut(Out):
+    """Until when a job starts: ``latest`` = ``holds_from`` + (``before`` + 1) x ``longest``, as things are now.
+
+    ``planned_at`` is the start that is planned for it, if it holds. ``latest`` is null where nothing is certain.
+    """
+
+    standing = serializers.CharField(help_text="guaranteed or borrower")
+    planned_at = serializers.DateTimeField(allow_null=True)
+    moved = serializers.CharField(help_text="Why the plan moved last: earlier or impossible")
+    holds_from = serializers.DateTimeField()
+    before = serializers.IntegerField(help_text="Jobs that hold before it")
+    longest = Duration(help_text="The longest time for which anything holds GPUs of the type")
+    latest = serializers.DateTimeField(allow_null=True)
+    cause = serializers.CharField(help_text="Why latest is null: borrower, endless or many")
+    summary = serializers.CharField()
+
+
 class ExplanationOut(Out):
     """Why a job waits, in numbers of one GPU type."""
 
@@ -279,6 +296,7 @@ class ExplanationOut(Out):
     free_now = serializers.IntegerField()
     largest_free_block = serializers.IntegerField()
     rule = serializers.CharField()
+    bound = BoundOut(allow_null=True)
     position = PositionOut(allow_null=True)
     ahead = BlockerOut(many=True)
     helps = ActionOut(many=True)

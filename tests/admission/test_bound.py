@@ -1,0 +1,124 @@
+"""The bound of a wait, by hand: eligible + (k + 1) x D."""
+
+from dataclasses import replace
+
+from queues.admission.bound import Bound, bound
+from queues.admission.world import MINUTE, Hold, Placed
+from tests.admission.site import NOW, Site
+
+HOLD_AFTER = 30 * MINUTE
+
+
+def told(site: Site, job: int, *holds: int) -> Bound:
+    rows = {row.id: row for row in site.waiting}
+    kept = tuple(
+        Hold(
+            job=number,
+            job_class=rows[number].job_class,
+            user=rows[number].user,
+            flavors=(1,),
+            placed=(Placed(group=0, node=1, tasks=1),),
+            at=NOW,
+        )
+        for number in holds
+    )
+    return bound(replace(site.world(), holds=kept), site.heads(), rows[job], 1)
+
+
+def full() -> tuple[Site, int]:
+    """Return one node of 8 that its owner's job fills for another 50 minutes."""
+    site = Site()
+    site.node(8)
+    team = site.team(8)
+    site.runs(team, 1, units=8, ends_by=NOW + 50 * MINUTE)
+    return site, team
+
+
+def test_alone_it_waits_until_it_may_hold_and_then_for_the_longest_end() -> None:
+    site, team = full()
+    job = site.waits(team, 8, gang=1, minutes=10, limit=20)
+
+    found = told(site, job)
+
+    assert found == Bound(eligible=NOW + 20 * MINUTE, guaranteed=True, before=0, longest=50 * MINUTE)
+    assert found.latest == NOW + 70 * MINUTE
+
+
+def test_each_job_that_holds_before_it_adds_the_longest_end_once() -> None:
+    site, team = full()
+    site.waits(team, 8, gang=1, minutes=90, limit=20)
+    site.waits(team, 8, gang=1, minutes=80, limit=60)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+    site.waits(team, 8, gang=1, minutes=39, limit=500)
+
+    found = told(site, job)
+
+    # It may hold already, so what comes behind it does not count: 60 min is the longest, of the job that waits 80 min.
+    assert found == Bound(eligible=NOW, guaranteed=True, before=2, longest=60 * MINUTE)
+    assert found.latest == NOW + 180 * MINUTE
+
+
+def test_before_it_may_hold_anything_that_waits_may_start_once() -> None:
+    site, team = full()
+    job = site.waits(team, 8, gang=1, minutes=10, limit=20)
+    site.waits(team, 8, gang=1, minutes=5, limit=240, user=99)
+
+    assert told(site, job).latest == NOW + 20 * MINUTE + 240 * MINUTE
+
+
+def test_later_jobs_of_its_team_count_where_they_are_more_urgent() -> None:
+    site, team = full()
+    job = site.waits(team, 8, gang=1, minutes=30, limit=20)
+    site.waits(team, 8, gang=1, minutes=1, limit=20, priority=1)
+    site.waits(team, 8, gang=1, minutes=1, limit=20, priority=-1)
+
+    assert told(site, job).before == 1
+
+
+def test_waiting_tasks_of_an_independent_job_hold_one_by_one() -> None:
+    site, team = full()
+    site.waits(team, 1, tasks=3, minutes=50, limit=20)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+
+    assert told(site, job).before == 3
+
+
+def test_holds_that_are_there_keep_their_order() -> None:
+    site, team = full()
+    older = site.waits(team, 8, gang=1, minutes=90, limit=20)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+
+    assert told(site, job, job, older).before == 0
+    assert told(site, job, older, job).before == 1
+
+
+def test_what_has_no_time_limit_makes_it_unknown() -> None:
+    site, team = full()
+    site.runs(team, 1, units=0)
+    site.waits(team, 8, gang=1, minutes=90)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+
+    found = told(site, job)
+
+    assert (found.endless, found.latest) == (2, None)
+
+
+def test_who_would_borrow_is_promised_nothing() -> None:
+    site, _ = full()
+    stranger = site.team(0)
+    job = site.waits(stranger, 8, gang=1, minutes=40, limit=20)
+
+    found = told(site, job)
+
+    assert (found.guaranteed, found.latest) == (False, None)
+
+
+def test_of_a_long_line_only_so_much_is_counted() -> None:
+    site, team = full()
+    for _ in range(1001):
+        site.waits(team, 8, gang=1, minutes=90, limit=20)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+
+    found = told(site, job)
+
+    assert (found.many, found.before, found.latest) == (True, 1000, None)
