@@ -112,6 +112,7 @@ ROUTES: dict[str, Line] = {
     "api/v1/jobs/<uuid:uid>/manifest": of_team("/api/v1/jobs/{job}/manifest"),
     "api/v1/jobs/<uuid:uid>/wait": of_team("/api/v1/jobs/{job}/wait?until=terminal&timeout=1"),
     "api/v1/queue": personal("/api/v1/queue?flavor=h100"),
+    "api/v1/loans": personal("/api/v1/loans"),
     "api/v1/queues": personal("/api/v1/queues", also=(422,)),
     "api/v1/queues/<str:team>/<str:name>": of_team("/api/v1/queues/nlp/default"),
     "api/v1/priority-classes": personal("/api/v1/priority-classes"),

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from typing import TypeVar
 
 from queues.admission.world import Attempt, Flavor, NodeState, Placed, Quota, World
 
 ROOT = 0
+Lender = TypeVar("Lender")
 NO_QUOTA = Quota(flavor=0)
 
 
@@ -301,7 +303,7 @@ def ledger(world: World, counted: tuple[Tree, dict[int, Line]] | None = None) ->
                 if above:
                     attempts.append((attempt_id, flavor, above))
         total = sum(units for _, units in borrowed)
-        lent = _pro_rata(total, list(_idle(tree, line)))
+        lent = pro_rata(total, list(_idle(tree, line)))
         over = total - sum(units for _, units in lent)
         loans.append(Loan(flavor=flavor, borrowed=tuple(borrowed), lent=lent, over_lending=over))
     return Ledger(loans=tuple(loans), attempts=tuple(sorted(attempts)))
@@ -317,7 +319,7 @@ def _idle(tree: Tree, line: Line) -> Iterator[tuple[int | None, int]]:
     yield None, line.guaranteed[ROOT]
 
 
-def _pro_rata(total: int, idle: Iterable[tuple[int | None, int]]) -> tuple[tuple[int | None, int], ...]:
+def pro_rata(total: int, idle: Iterable[tuple[Lender, int]]) -> tuple[tuple[Lender, int], ...]:
     """Spread the total over the lenders in proportion to what they have idle, largest remainder first, then order."""
     rows = [(lender, units) for lender, units in idle if units > 0]
     whole = sum(units for _, units in rows)

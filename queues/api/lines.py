@@ -24,6 +24,17 @@ class OrderView(RestView):
         return self.answer(shapes.OrderOut(order).data)
 
 
+class LoansView(RestView):
+    """/loans."""
+
+    @extend_schema(operation_id="listLoans", parameters=[shapes.LoanQuery], responses=shapes.LoansOut)
+    def get(self, request: Request) -> Response:
+        """Show from whom the teams that you see borrow and to whom they lend, with the jobs that use it."""
+        wanted = self.query(shapes.LoanQuery)
+        found = queries.loans(self.actor, team=wanted["team"], flavor=wanted["flavor"])
+        return self.answer({"items": shapes.TeamLoansOut(found, many=True).data})
+
+
 class QueuesView(RestView):
     """/queues."""
 

@@ -21,6 +21,7 @@ urlpatterns = [
     path("jobs/<uuid:uid>/manifest", jobs.ManifestView.as_view()),
     path("jobs/<uuid:uid>/wait", wait.WaitView.as_view()),
     path("queue", lines.OrderView.as_view()),
+    path("loans", lines.LoansView.as_view()),
     path("queues", lines.QueuesView.as_view()),
     path("queues/<str:team>/<str:name>", lines.QueueView.as_view()),
     path("priority-classes", lines.PrioritiesView.as_view()),

@@ -9,6 +9,7 @@ from queues.queries.filters import JobFilter
 from queues.queries.history import attempts, events, manifest
 from queues.queries.jobs import count_jobs, job, jobs
 from queues.queries.lines import priority_classes, queue, queues
+from queues.queries.loans import loans
 from queues.queries.nodes import allocation, node, nodes
 from queues.queries.order import explain, queue_order
 from queues.queries.overview import freshness, overview
@@ -26,6 +27,7 @@ __all__ = [
     "freshness",
     "job",
     "jobs",
+    "loans",
     "manifest",
     "node",
     "nodes",

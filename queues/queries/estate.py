@@ -26,9 +26,13 @@ def one_moment() -> Iterator[None]:
         yield
 
 
-def estate() -> World:
-    """Return flavors, teams with quotas, machines, and what each team holds on each of them, in four statements."""
-    return World(now=0, flavors=_flavors(), teams=_teams(), nodes=tuple(_nodes()), attempts=tuple(_attempts()))
+def estate(*, by_wave: bool = False) -> World:
+    """Return flavors, teams with quotas, machines, and what each team holds on each of them, in four statements.
+
+    ``by_wave``: each wave is an attempt with its id; else all that a team holds of a flavor is one.
+    """
+    attempts = _waves() if by_wave else _attempts()
+    return World(now=0, flavors=_flavors(), teams=_teams(), nodes=tuple(_nodes()), attempts=tuple(attempts))
 
 
 def _flavors() -> tuple[Flavor, ...]:
@@ -93,4 +97,32 @@ def _attempts() -> Iterator[Attempt]:
             flavors=(flavor,),
             placed=tuple(Placed(group=0, node=node, tasks=units) for node, units in sorted(nodes.items())),
             since=0,
+        )
+
+
+def _waves() -> Iterator[Attempt]:
+    """Yield what each wave holds, its flavors as groups of single units."""
+    columns = ("wave_id", "wave__job_id", "wave__job__team_id", "wave__job__user_id", "wave__job__borrow")
+    rows = Task.objects.filter(state__in=sorted(TASK_HOLDING)).order_by("wave_id", "flavor_id", "node_id")
+    held: dict[tuple[int, int, int, int, bool], dict[int, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
+    for wave, job, team, user, borrow, preemptible, flavor, node, units in rows.values_list(
+        *columns, "wave__job__preemptible", "flavor_id", "node_id"
+    ).annotate(Sum("units")):
+        held[wave, job, team, user, borrow and preemptible][flavor][node] = units
+    for (wave, job, team, user, soft), flavors in held.items():
+        yield Attempt(
+            id=wave,
+            number=wave,
+            job=job,
+            team=team,
+            user=user,
+            groups=tuple(Group(tasks=sum(flavors[each].values()), units=1, flavors=(each,)) for each in flavors),
+            flavors=tuple(flavors),
+            placed=tuple(
+                Placed(group=group, node=node, tasks=units)
+                for group, flavor in enumerate(flavors)
+                for node, units in flavors[flavor].items()
+            ),
+            since=0,
+            borrow=soft,
         )

@@ -9,6 +9,7 @@ from queues.models import ClusterState, Decision, Job, Node, Verdict
 from queues.queries.bars import bars_of, numbers_of
 from queues.queries.estate import estate, one_moment
 from queues.queries.history import events
+from queues.queries.loans import loans_of
 from queues.queries.nodes import node_rows
 from queues.queries.reasons import Reasons
 from queues.queries.rows import Attention, ClusterRow, Freshness, Overview
@@ -28,6 +29,7 @@ def overview(by: Actor, *, now: datetime) -> Overview:
     return Overview(
         flavors=numbers_of(world, waits),
         bars=tuple(bars_of(world, waits, by)),
+        loans=loans_of(world, by),
         attention=tuple(_attention(by, fresh, now)),
         changes=events(by, limit=SHOWN, newest_first=True),
         freshness=fresh,

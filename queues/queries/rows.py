@@ -449,6 +449,52 @@ class TeamBar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoanJob:
+    """A job that runs on borrowed units, of a team that the reader sees."""
+
+    job: UUID
+    name: str
+    owner: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoanSide:
+    """Who is on the other side of a loan: a ``team``, else ``kind`` is unassigned, over_lending or others (unseen).
+
+    ``jobs`` are those that use the units, where the reader may see them.
+    """
+
+    kind: str
+    team: str
+    units: int
+    jobs: tuple[LoanJob, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Return whose units they are."""
+        words = {"unassigned": "promised to nobody", "over_lending": "over lending", "others": "other teams"}
+        return self.team or words[self.kind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamLoans:
+    """What a team borrows and lends on a flavor at this moment; a department: across its border.
+
+    ``jobs`` are the team's own that run on borrowed units.
+    """
+
+    team: str
+    department: bool
+    flavor: str
+    borrowed: int
+    lent: int
+    lenders: tuple[LoanSide, ...]
+    borrowers: tuple[LoanSide, ...]
+    jobs: tuple[LoanJob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRow:
     """How fresh the picture of one cluster is."""
 
@@ -487,6 +533,7 @@ class Overview:
 
     flavors: tuple[FlavorNumbers, ...]
     bars: tuple[TeamBar, ...]
+    loans: tuple[TeamLoans, ...]
     attention: tuple[Attention, ...]
     changes: tuple[EventRow, ...]
     freshness: Freshness

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from queues.queries.rows import FlavorNumbers, TeamBar
+    from queues.queries.rows import FlavorNumbers, LoanSide, TeamBar, TeamLoans
 
 
 def percent(part: float, whole: float) -> str:
@@ -90,3 +90,42 @@ def flavor_spans(row: FlavorNumbers) -> tuple[Span, ...]:
         (row.not_usable, "gone", f"{row.not_usable} not usable"),
     )
     return spans(pieces, max(1, row.in_use + row.outside + row.free + row.not_usable))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoanBar:
+    """One side of a team's loans on a flavor: ``spans`` over a scale that both sides share; a span a team."""
+
+    title: str
+    units: int
+    spans: tuple[Span, ...]
+    sides: tuple[LoanSide, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoanBars:
+    """What a team borrows and what it lends on a flavor."""
+
+    row: TeamLoans
+    sides: tuple[LoanBar, ...]
+
+
+def loan_bars(row: TeamLoans, palette: Mapping[str, str]) -> LoanBars:
+    """Return a team's loans as two bars, each piece in the colour of the other team."""
+    scale = max(1, row.borrowed, row.lent)
+    sides = (("Borrows", "from", row.borrowed, row.lenders), ("Lends", "to", row.lent, row.borrowers))
+    return LoanBars(
+        row=row,
+        sides=tuple(
+            LoanBar(
+                title=title,
+                units=units,
+                spans=spans(
+                    ((each.units, palette.get(each.team, ""), f"{each.units} {way} {each.text}") for each in found),
+                    scale,
+                ),
+                sides=found,
+            )
+            for title, way, units, found in sides
+        ),
+    )

@@ -40,6 +40,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             template="_partials/bars.html",
             rows=lambda: {
                 "groups": bar_groups(row for row in rows().bars if not row.department),
+                "loans": [row for row in rows().loans if row.borrowed and not row.department],
                 "palette": palette(by),
             },
             topics=("jobs", "nodes", "teams"),

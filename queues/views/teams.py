@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from queues import queries
-from queues.views.drawing import bar_groups
+from queues.views.drawing import bar_groups, loan_bars
 from tenants import queries as tenants
 from tenants import services
 from tenants.errors import DomainError, NotFound, Stale
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
     from queues.queries.rows import TeamBar
+    from queues.views.drawing import LoanBars
     from tenants.permissions import Actor
 
 
@@ -72,7 +73,12 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
             template="_partials/bars.html",
             rows=lambda: {"groups": bar_groups(queries.team_bars(by, now=now, team=name)), "palette": palette(by)},
             topics=("jobs", f"team:{name}"),
-        )
+        ),
+        "loans": Part(
+            template="_partials/loans.html",
+            rows=lambda: {"loans": _loans(by, name), "palette": palette(by)},
+            topics=("jobs", f"team:{name}"),
+        ),
     }
     context = {
         "now": now,
@@ -87,6 +93,11 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
         "palette": palette(by),
     }
     return page(request, "portal/team.html", context, parts)
+
+
+def _loans(by: Actor, name: str) -> list[LoanBars]:
+    colours = palette(by)
+    return [loan_bars(row, colours) for row in queries.loans(by, team=name)]
 
 
 @require_POST

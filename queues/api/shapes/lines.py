@@ -132,3 +132,47 @@ class OrderOut(Out):
     rows = OrderRowOut(many=True)
     permanent = OrderRowOut(many=True)
     as_of = serializers.DateTimeField()
+
+
+class LoanQuery(Shape):
+    """Which loans to show."""
+
+    team = serializers.CharField(required=False, default="")
+    flavor = serializers.CharField(required=False, default="")
+
+
+class LoanJobOut(Out):
+    """A job that runs on borrowed units."""
+
+    id = serializers.UUIDField(source="job")
+    name = serializers.CharField()
+    owner = serializers.CharField()
+    units = serializers.IntegerField()
+
+
+class LoanSideOut(Out):
+    """Who is on the other side: a team, or what ``kind`` says; jobs are told where you may see them."""
+
+    kind = serializers.CharField(help_text="team, unassigned, over_lending or others")
+    team = serializers.CharField()
+    units = serializers.IntegerField()
+    jobs = LoanJobOut(many=True)
+
+
+class TeamLoansOut(Out):
+    """What a team borrows and lends on a GPU type at this moment; a department: across its border."""
+
+    team = serializers.CharField()
+    department = serializers.BooleanField()
+    flavor = serializers.CharField()
+    borrowed = serializers.IntegerField()
+    lent = serializers.IntegerField()
+    lenders = LoanSideOut(many=True)
+    borrowers = LoanSideOut(many=True)
+    jobs = LoanJobOut(many=True)
+
+
+class LoansOut(Out):
+    """Loans by GPU type and team; a team without any is left out."""
+
+    items = TeamLoansOut(many=True)

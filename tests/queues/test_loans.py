@@ -1,0 +1,90 @@
+"""Loans as both sides see them."""
+
+import pytest
+from django.test import Client
+
+from queues import queries
+from queues.queries.rows import TeamLoans
+from tenants.errors import NotFound
+from tenants.models import Quota
+from tests.queues.api.test_jobs import client
+from tests.queues.lab import NOW, Lab
+from tests.queues.test_views_pages import browser
+
+
+@pytest.fixture
+def lent(lab: Lab) -> Lab:
+    """Let cv (8 guaranteed) use 16 of 32: nlp lends 4 of its idle 16, bio 2 of 8, none is lent by nobody."""
+    Quota.objects.filter(team=lab.bio).update(guaranteed=8)
+    job = lab.submit(lab.carl, name="vision", team="cv", gpus="h100:8", shape="gang", tasks=2)
+    lab.start(job, *lab.nodes[:2])
+    return lab
+
+
+def of(by: object, team: str) -> TeamLoans:
+    (row,) = queries.loans(by, team=team)  # type: ignore[arg-type]
+    return row
+
+
+def test_the_borrower_sees_from_whom_and_by_which_job(lent: Lab) -> None:
+    found = of(lent.root, "cv")
+
+    # 8 borrowed of 16 + 8 idle: 5 1/3 and 2 2/3, largest remainder to bio.
+    assert (found.borrowed, found.lent) == (8, 0)
+    assert [(side.team, side.units) for side in found.lenders] == [("nlp", 5), ("bio", 3)]
+    assert [(job.name, job.owner, job.units) for job in found.jobs] == [("vision", "carl", 8)]
+
+
+def test_the_lender_sees_to_whom(lent: Lab) -> None:
+    found = of(lent.root, "nlp")
+
+    assert (found.borrowed, found.lent) == (0, 5)
+    assert [(side.team, side.units, side.jobs[0].name, side.jobs[0].units) for side in found.borrowers] == [
+        ("cv", 5, "vision", 5)
+    ]
+
+
+def test_a_department_sees_what_crosses_its_border(lent: Lab) -> None:
+    ai, life = of(lent.root, "ai"), of(lent.root, "life")
+
+    assert (ai.department, ai.borrowed, ai.lent) == (True, 3, 0)
+    assert [(side.team, side.units) for side in ai.lenders] == [("bio", 3)]
+    assert (life.borrowed, life.lent) == (0, 3)
+
+
+def test_who_does_not_see_the_other_team_sees_units_only(lent: Lab) -> None:
+    mine, theirs = of(lent.ann, "nlp"), of(lent.carl, "cv")
+
+    assert [(side.kind, side.text, side.units, side.jobs) for side in mine.borrowers] == [
+        ("others", "other teams", 5, ())
+    ]
+    assert [(side.kind, side.units) for side in theirs.lenders] == [("others", 8)]
+    with pytest.raises(NotFound):
+        queries.loans(lent.ann, team="cv")
+
+
+def test_loans_over_http_name_only_what_one_sees(lent: Lab) -> None:
+    seen: Client = client(lent.ann)
+
+    body = seen.get("/api/v1/loans?flavor=h100").json()
+
+    assert [(row["team"], row["lent"], row["borrowers"][0]["kind"]) for row in body["items"]] == [("nlp", 5, "others")]
+    assert "vision" not in str(body)
+    assert seen.get("/api/v1/loans?team=cv").status_code == 404
+
+
+def test_the_pages_show_loans_in_words_and_as_a_picture(lent: Lab) -> None:
+    client = browser(lent.root)
+
+    team, overview = (client.get(page).content.decode() for page in ("/teams/cv", "/"))
+
+    assert "Borrows 8 h100: 5 from nlp, 3 from bio" in team
+    assert "vision" in team
+    assert "Whose GPUs are borrowed" in overview
+
+
+def test_where_nobody_borrows_there_are_no_loans(lab: Lab) -> None:
+    lab.start(lab.submit(gpus="h100:8", now=NOW))
+
+    assert queries.loans(lab.root) == ()
+    assert "Nothing is borrowed" in browser(lab.root).get("/teams/nlp").content.decode()
