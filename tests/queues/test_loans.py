@@ -1,7 +1,6 @@
 """Loans as both sides see them."""
 
 import pytest
-from django.test import Client
 
 from queues import queries
 from queues.queries.rows import TeamLoans
@@ -64,7 +63,7 @@ def test_who_does_not_see_the_other_team_sees_units_only(lent: Lab) -> None:
 
 
 def test_loans_over_http_name_only_what_one_sees(lent: Lab) -> None:
-    seen: Client = client(lent.ann)
+    seen = client(lent.ann)
 
     body = seen.get("/api/v1/loans?flavor=h100").json()
 
