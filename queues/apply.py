@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import accumulate, count
+from itertools import count
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -19,6 +19,7 @@ from queues.admission.decide import Verdict as Said
 from queues.admission.order import effective_priority
 from queues.admission.world import Aging, Ask, Group, JobShape, Node, World
 from queues.evictions import evict
+from queues.growth import first_indices, grow
 from queues.models import Decision, Job, JobEvent, Task, Verdict, Wave
 from queues.models.wave import Wish
 from queues.waiting import milliseconds
@@ -26,12 +27,12 @@ from queues.waiting import milliseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What became rows: the decision, the admissions that stood, and how many verdicts changed, whose tasks leave."""
+    """What became rows: the decision, the admissions that stood, how many verdicts changed, which other jobs moved."""
 
     decision: Decision
     admissions: tuple[Admission, ...]
     verdicts: int
-    evicted: tuple[int, ...] = ()
+    moved: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,24 +56,33 @@ def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Appl
         admitted = _admit(outcome.admissions, asks, world.policy.aging, now)
         stood = tuple(admission for admission in outcome.admissions if admission.job in admitted)
         tasks = _start(stood, admitted, world, now=now, cycle=decision.id)
-        evicted = evict(outcome.evictions, world, jobs, now=now)
+        left = evict(outcome.evictions, world, jobs, now=now)
+        grown = grow(outcome.growth, world, jobs, now=now, cycle=decision.id)
         waiting = {job.id for job in jobs.values() if job.ready}
         promises.keep(outcome, asks, waiting, now=now)
         verdicts = _say([row for row in outcome.verdicts if row.job is None or row.job in waiting], now)
         decision.admissions, decision.tasks, decision.units = len(stood), len(tasks), sum(task.units for task in tasks)
-        counts = {"evicted": len(evicted), "claims": len(outcome.claims), "holds": len(outcome.holds)}
+        counts = {
+            "evicted": len(left.evicted),
+            "shrunk": len(left.shrunk),
+            "grown": len({task.wave_id for task in grown}),
+            "claims": len(outcome.claims),
+            "holds": len(outcome.holds),
+        }
         decision.details = {
             "dropped": len(outcome.admissions) - len(stood),
             **{key: number for key, number in counts.items() if number},
         }
         decision.save(update_fields=["admissions", "tasks", "units", "details"])
-    return Applied(decision=decision, admissions=stood, verdicts=verdicts, evicted=evicted)
+    moved = {task.wave.job_id for task in grown}.union(left.evicted, left.shrunk)
+    return Applied(decision=decision, admissions=stood, verdicts=verdicts, moved=tuple(sorted(moved)))
 
 
 def _lock(outcome: Outcome, world: World) -> dict[int, Job]:
     """Lock all jobs that the decision moves or promises something, in one order, and return them as they are now."""
     victims = {attempt.id: attempt.job for attempt in world.attempts}
     ids = {row.job for row in outcome.admissions} | {row.job for row in outcome.claims}
+    ids |= {victims[row.attempt] for row in outcome.growth}
     ids |= {row.job for row in outcome.holds} | {job for job, _ in outcome.idle}
     ids |= {job for row in outcome.evictions for job in (row.job, victims[row.attempt])}
     ids |= {row.job for row in outcome.verdicts if row.job is not None}
@@ -208,7 +218,7 @@ def _open_indices(admissions: Sequence[Admission]) -> dict[int, Iterator[int]]:
 
 def _tasks(wave: Wave, admission: Admission, groups: Sequence[Group], indices: Iterator[int] | None) -> Iterator[Task]:
     """Yield the wave's tasks: of a gang all, numbered over its groups; else one for each of ``indices``."""
-    first = [0, *accumulate(group.tasks for group in groups)]
+    first = first_indices([(group.tasks, group.most) for group in groups])
     inside = [count() for _ in groups]
     for placed in admission.placed:
         group = groups[placed.group]

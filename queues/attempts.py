@@ -1,16 +1,21 @@
-"""Waves that hold units as the rules see them: what still holds of each, split into what runs and what leaves."""
+"""Waves that hold units as the rules see them: what still holds of each, split into what runs and what leaves.
+
+An elastic job's running waves are one attempt: its minimum, and beside it the surplus.
+"""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Q
 from django.db.models.expressions import Combinable
 
-from queues.admission.world import Attempt, Group, JobShape, Milliseconds, Placed
+from queues.admission.world import Attempt, Group, JobShape, Milliseconds, Near, Placed
+from queues.classes import ask_from_json
 from queues.limits import start_ends_at, time_left
-from queues.models import Task, Wave
+from queues.models import JobClass, Task, Wave
 from queues.states import HOLDING, TASK_HOLDING, TaskState, WaveState
 from queues.steps import GOING_SLACK
 from queues.waiting import milliseconds, span
@@ -21,7 +26,10 @@ Kind = tuple[int, int, int, int, int]
 
 
 class Holding(NamedTuple):
-    """Equal tasks of one wave and group on one node; ``told`` is when the last of them had to leave for a claim."""
+    """Equal tasks of one wave and group on one node.
+
+    ``starting`` counts those that do not run yet, ``told`` is when the last of them had to leave for a claim.
+    """
 
     wave: int
     group: int
@@ -33,6 +41,7 @@ class Holding(NamedTuple):
     leaves: bool
     claimed: bool
     tasks: int
+    starting: int
     told: datetime | None
 
     @property
@@ -42,18 +51,25 @@ class Holding(NamedTuple):
 
 
 def attempts(now: datetime) -> tuple[Attempt, ...]:
-    """Return the waves that hold, in two queries.
+    """Return the waves that hold, in two queries (one more where there are elastic jobs).
 
     What runs of a wave has the wave's id; what leaves is an attempt beside it with an id below zero.
     """
     holding: dict[int, list[Holding]] = defaultdict(list)
     tasks = Task.objects.filter(state__in=TASK_HOLDING).order_by().annotate(leaves=_is(state=TaskState.LEAVING))
     tasks = tasks.annotate(claimed=_is(eviction__isnull=False))
-    for row in tasks.values_list(*COLUMNS).annotate(Count("id"), Max("eviction__at")):
+    starting = Count("id", filter=Q(state=TaskState.PENDING))
+    counts = {"held": Count("id"), "starting": starting, "told": Max("eviction__at")}
+    for row in tasks.values_list(*COLUMNS).annotate(**counts):
         holding[row[0]].append(Holding(*row))
     waves = Wave.objects.filter(state__in=HOLDING).select_related("job__queue").order_by("id")
-    waves = waves.defer("job__spec", "job__labels")
-    return tuple(attempt for wave in waves for attempt in _parts(wave, sorted(holding[wave.id], key=_order), now))
+    found = list(waves.defer("job__spec", "job__labels"))
+    elastic = _Elastic(found, holding)
+    return tuple(
+        attempt
+        for wave in found
+        for attempt in _parts(wave, sorted(holding[wave.id], key=_order), now, elastic=elastic)
+    )
 
 
 def _is(**facts: object) -> Combinable:
@@ -64,15 +80,83 @@ def _order(row: Holding) -> tuple[int, int, int]:
     return (row.group, row.node, row.units)
 
 
-def _parts(wave: Wave, holding: Sequence[Holding], now: datetime) -> list[Attempt]:
-    all_leave = wave.state == WaveState.EVICTING
+class _Elastic:
+    """What of elastic jobs is not in one wave: their groups as asked for, and the surplus beside the minimum."""
+
+    def __init__(self, waves: Sequence[Wave], holding: Mapping[int, Sequence[Holding]]) -> None:
+        """Read the groups of the elastic jobs among the waves that hold, oldest first."""
+        elastic = [wave for wave in waves if wave.job.shape == JobShape.ELASTIC and holding.get(wave.id)]
+        bases = {wave.id: wave for wave in elastic if wave.base_id is None}
+        self.grown = {wave.id for wave in waves if wave.base_id in bases and not _leaves(bases[wave.base_id])}
+        self._soft: dict[int, list[Holding]] = defaultdict(list)
+        for wave in waves:
+            if wave.id in self.grown and wave.base_id is not None:
+                self._soft[wave.base_id] += sorted(holding[wave.id], key=_order)
+        self._leaving = {wave.base_id for wave in waves if wave.id in self.grown and _leaves(wave)}
+        self._asked = _groups({base.job.job_class_id for base in bases.values()})
+
+    def with_surplus(self, attempt: Attempt, wave: Wave, holding: Sequence[Holding], now: datetime) -> Attempt:
+        """Return a minimum's attempt with its groups as asked for, its surplus, and when it may grow again."""
+        groups = self._asked[wave.job.job_class_id]
+        soft = self._soft[wave.id]
+        leaving = wave.id in self._leaving or any(row.leaves for row in soft)
+        whole = sum(row.tasks for row in holding) == sum(group.tasks for group in groups)
+        starting = wave.state != WaveState.RUNNING or any(row.starting for row in holding)
+        # Surplus that starts before its minimum runs would only wait for it; one whose tasks end is about to be done.
+        never = starting or leaving or not whole
+        grows_from = 0 if wave.grows_from is None else milliseconds(wave.grows_from)
+        return replace(
+            attempt,
+            groups=groups,
+            flavors=tuple(wave.flavors),
+            placed=tuple(Placed(group=row.group, node=row.node, tasks=row.tasks) for row in holding),
+            surplus=tuple(
+                Placed(group=row.group, node=row.node, tasks=1)
+                for row in soft
+                if not row.leaves
+                for _ in range(row.tasks)
+            ),
+            grows_from=max(grows_from, milliseconds(now) + 1) if never else grows_from,
+        )
+
+
+def _groups(classes: set[int]) -> dict[int, tuple[Group, ...]]:
+    """Return what classes ask for, by id; what a job requires as a whole is required of each group."""
+    found = {}
+    for pk, stored in JobClass.objects.filter(id__in=classes).values_list("id", "ask") if classes else ():
+        ask = ask_from_json(stored)
+        whole = ask.topology
+        required = whole is not None and whole.near is Near.REQUIRED
+        found[pk] = tuple(
+            replace(group, topology=whole) if required and not _required(group) else group for group in ask.groups
+        )
+    return found
+
+
+def _required(group: Group) -> bool:
+    return group.topology is not None and group.topology.near is Near.REQUIRED
+
+
+def _leaves(wave: Wave) -> bool:
+    return wave.state == WaveState.EVICTING
+
+
+def _parts(wave: Wave, holding: Sequence[Holding], now: datetime, *, elastic: _Elastic) -> list[Attempt]:
+    # Surplus without its minimum has nothing left to do.
+    all_leave = _leaves(wave) or (wave.surplus and wave.id not in elastic.grown)
     parts: dict[tuple[bool, bool], list[Holding]] = defaultdict(list)
     for row in holding:
         leaves = row.leaves or all_leave
         parts[leaves, leaves and row.claimed].append(row)
-    return [
-        _attempt(wave, parts[leaves, claimed], now, leaves=leaves, claimed=claimed) for leaves, claimed in sorted(parts)
-    ]
+    found = []
+    for leaves, claimed in sorted(parts):
+        rows = parts[leaves, claimed]
+        attempt = _attempt(wave, rows, now, leaves=leaves, claimed=claimed)
+        if leaves or attempt.shape is not JobShape.ELASTIC:
+            found.append(attempt)
+        elif not wave.surplus:
+            found.append(elastic.with_surplus(attempt, wave, rows, now))
+    return found
 
 
 def _attempt(wave: Wave, holding: Sequence[Holding], now: datetime, *, leaves: bool, claimed: bool) -> Attempt:

@@ -35,7 +35,7 @@ class StoredCeilings:
                 kinds = " or ".join(flavor.name for flavor in group.flavors)
                 what = f"a task needs {group.units} {kinds} on one node; the largest node has {largest}"
                 found.append(Notice(code="EXCEEDS_NODE", detail=f"This job can never start: {what}."))
-        needs = spec.units if spec.shape is world.JobShape.GANG else spec.groups[0].units
+        needs = spec.groups[0].units if spec.shape is world.JobShape.INDEPENDENT else spec.units
         flavors = {flavor.id: flavor.name for group in spec.groups for flavor in group.flavors}
         if not found and len(flavors) == 1:
             ((flavor, kind),) = flavors.items()

@@ -48,6 +48,7 @@ def _group(group: SpecGroup, *, whole: bool) -> Group:
     first = group.flavors[0]
     return Group(
         tasks=group.tasks if whole else 1,
+        most=group.most,
         units=group.units,
         cpu=_up(group.cpu_milli, first.cpu_step_milli),
         memory=_up(group.memory, first.memory_step),
@@ -73,6 +74,7 @@ def ask_to_json(ask: Ask) -> dict[str, Any]:
                 "memory": group.memory,
                 "flavors": list(group.flavors),
                 "labels": [list(pair) for pair in group.labels],
+                **({} if group.most is None else {"most": group.most}),
                 **_topology_to_json(group.topology),
             }
             for group in ask.groups
@@ -108,6 +110,7 @@ def ask_from_json(stored: Mapping[str, Any]) -> Ask:
                 memory=group["memory"],
                 flavors=tuple(group["flavors"]),
                 labels=tuple((key, value) for key, value in group["labels"]),
+                most=group.get("most"),
                 topology=_topology_from_json(group),
             )
             for group in stored["groups"]

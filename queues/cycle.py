@@ -76,7 +76,7 @@ def lock() -> Iterator[bool]:
 
 def tell(applied: Applied) -> None:
     """Ask for what was admitted or evicted to be told the clusters, and pages to look again."""
-    moved = [admission.job for admission in applied.admissions] + list(applied.evicted)
+    moved = [admission.job for admission in applied.admissions] + list(applied.moved)
     if moved:
         hints.tell_clusters()
     if moved or applied.verdicts:

@@ -3,6 +3,7 @@
 All functions run inside the caller's transaction, with the job's row locked by it.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.conf import settings
 from django.db.models import Count, Exists, F, OuterRef, Q, Sum
 
 from queues.admission.world import JobShape
+from queues.growth import stop_growing
 from queues.limits import back_off
 from queues.models import Job, Task, Wave
 from queues.models.wave import Wish
@@ -59,7 +61,13 @@ def interrupt(job: Job, *, code: str, text: str, now: datetime) -> None:
 
 
 def fail_start(wave: Wave, job: Job, *, code: str, text: str, now: datetime, counts: bool) -> None:
-    """A wave could not start: its job backs off, or (a start that ``counts``, out of tries) fails."""
+    """A wave could not start: its job backs off, or (a start that ``counts``, out of tries) fails.
+
+    Where it is surplus, the job runs on without it.
+    """
+    if wave.surplus:
+        give_up_surplus(wave, job, code=code, text=text, now=now)
+        return
     failures = job.start_failures + 1 if counts else 1 + job.waves.filter(outcome=code).count()
     over = counts and failures >= job.queue.start_retries
     pause = back_off(failures)
@@ -89,8 +97,33 @@ def fail_start(wave: Wave, job: Job, *, code: str, text: str, now: datetime, cou
     record(job.id, now=now, event="start_failed", summary=summary, details=details)
 
 
-def reject(job: Job, *, code: str, text: str, now: datetime) -> None:
-    """Repeating cannot help: the job fails."""
+def give_up_surplus(wave: Wave, job: Job, *, code: str, text: str, now: datetime) -> None:
+    """A surplus wave of an elastic job does not start: it goes, and the job does not grow for a while."""
+    stop_waves(job.id, now=now, wave_id=wave.id, reason=code, message=text)
+    stop_growing([wave.base_id or 0], now=now)
+    details = {"reason": code, "wave": wave.number}
+    record(
+        job.id, now=now, event="shrank", summary=f"Surplus could not start: {text}; runs on without", details=details
+    )
+
+
+def lose_surplus(wave: Wave, job: Job, tasks: Sequence[Task], *, now: datetime) -> None:
+    """Surplus tasks ended by themselves, or were ended from outside: the job runs on, and does not grow for a while."""
+    stop_growing([wave.base_id or 0], now=now)
+    lost = [task for task in tasks if task.state != TaskState.SUCCEEDED]
+    if lost:
+        first = lost[0]
+        text = failure_text(first) if first.state == TaskState.FAILED else first.message or first.reason
+        what = f"{len(lost)} surplus task{'s' * (len(lost) != 1)} ended"
+        details = {"reason": first.reason, "less": len(lost), "wave": wave.number, "attempt": job.attempt}
+        record(job.id, now=now, event="shrank", summary=f"{what}: {text}; runs on without", details=details)
+
+
+def reject(wave: Wave, job: Job, *, code: str, text: str, now: datetime) -> None:
+    """Repeating cannot help: the job fails; where only surplus was refused, it runs on without."""
+    if wave.surplus:
+        give_up_surplus(wave, job, code=code, text=text, now=now)
+        return
     evict(
         job.id,
         JobState(job.state),
@@ -130,7 +163,10 @@ def settle(job_id: int, *, now: datetime) -> bool:
     ended = _end_waves(job, now)
     if job.state in ENDED or job.state in {JobState.QUEUED, JobState.HELD}:
         return ended
-    if Task.objects.filter(wave__job=job, state__in=TASK_HOLDING).exists():
+    holding = Task.objects.filter(wave__job=job, state__in=TASK_HOLDING)
+    if holding.exists():
+        if job.shape == JobShape.ELASTIC and not holding.filter(wave__base__isnull=True).exists():
+            _let_surplus_go(job, now)
         return ended
     if job.state == JobState.EVICTING:
         _arrive(job, now)
@@ -172,6 +208,14 @@ def _outcome(reasons: dict[str, str]) -> str:
     if TaskState.FAILED in reasons:
         return Trouble.TIMED_OUT if reasons[TaskState.FAILED] == Trouble.TIMED_OUT else "failed"
     return reasons[TaskState.STOPPED][:30] or "stopped"
+
+
+def _let_surplus_go(job: Job, now: datetime) -> None:
+    """The minimum of an elastic job has succeeded, and so has the job when its surplus is gone."""
+    if job.state in {JobState.ADMITTED, JobState.RUNNING}:
+        summary = "Its minimum has succeeded; what surplus still runs is stopped"
+        told: dict[str, Any] = {"event": "finishing", "summary": summary, "reason_code": "", "reason_text": ""}
+        evict(job.id, JobState(job.state), JobState.SUCCEEDED, now=now, **told)
 
 
 def _arrive(job: Job, now: datetime) -> None:
@@ -246,15 +290,15 @@ def _total(job: Job) -> int:
 
 
 def _succeeded(job: Job) -> int:
-    """Return how many of the job's tasks have succeeded: of a gang those of its newest wave."""
+    """Return how many of the job's tasks have succeeded: of what starts together those of this attempt's minimum."""
     done = Task.objects.filter(wave__job=job, state=TaskState.SUCCEEDED)
     if job.shape != JobShape.INDEPENDENT:
-        done = done.filter(wave__attempt=job.attempt)
+        done = done.filter(wave__attempt=job.attempt, wave__base__isnull=True)
     return done.values("index").distinct().count()
 
 
 def _open_tasks(job: Job) -> int:
-    """Return what a queued job has waiting: 1 for a gang, else the tasks that have not succeeded or failed for good."""
+    """Return what a queued job has waiting: 1 where all start together, else its tasks that are not over for good."""
     if job.shape != JobShape.INDEPENDENT:
         return 0 if _succeeded(job) == _total(job) else 1
     failed = Q(state=TaskState.FAILED)

@@ -1,24 +1,25 @@
 """Evictions as rows: who has to go for whom, told on both sides; inside apply's transaction, with the jobs locked.
 
 Statements do not grow with the evictions. A gang goes whole, and so does a wave of which nothing stays; of other waves
-of independent jobs single tasks go.
+of independent jobs, and of the surplus of elastic ones, single tasks go. Surplus that goes is no eviction of its job.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
 from queues.admission.outcome import Eviction
 from queues.admission.world import Attempt, JobShape, Placed, World
+from queues.growth import Soft, stop_growing
 from queues.models import Eviction as Stored
 from queues.models import Job, JobEvent, Wave
 from queues.progress import Trouble
 from queues.states import HOLDING, JobState, WaveState
-from queues.steps import GOING_SLACK
+from queues.steps import GOING_SLACK, stop_waves
 
 HOUR_SECONDS = 3600
 MOST_NAMED = 3
@@ -30,7 +31,10 @@ RULES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaving:
-    """Tasks of one wave that leave for one claim: ``tasks`` counts them by node, ``whole`` says that no other stays."""
+    """Tasks of one wave that leave for one claim: ``tasks`` counts them by node, ``whole`` says that no other stays.
+
+    Of surplus ``soft`` names the very tasks, and ``wave`` is theirs, not that of the minimum.
+    """
 
     wave: Wave
     attempt: Attempt
@@ -41,38 +45,52 @@ class Leaving:
     units: int
     whole: bool
     now: datetime
+    soft: tuple[int, ...] = ()
 
     @property
     def lost(self) -> timedelta:
-        """Return what each unit ran in vain."""
-        return timedelta() if self.wave.started_at is None else max(timedelta(), self.now - self.wave.started_at)
+        """Return what each unit ran in vain: nothing of surplus, as the others go on with its work."""
+        if self.wave.started_at is None or self.said.surplus:
+            return timedelta()
+        return max(timedelta(), self.now - self.wave.started_at)
 
 
-def evict(evictions: Iterable[Eviction], world: World, jobs: Mapping[int, Job], *, now: datetime) -> tuple[int, ...]:
-    """Let victims leave whose claimants still wait; ``jobs`` are the locked rows. Return the ids of the victims."""
-    leaving = list(_standing(evictions, world, jobs, now))
+class Left(NamedTuple):
+    """Jobs (by id) whose tasks leave for others: those that it evicts, and those that only give surplus back."""
+
+    evicted: tuple[int, ...] = ()
+    shrunk: tuple[int, ...] = ()
+
+
+def evict(evictions: Sequence[Eviction], world: World, jobs: Mapping[int, Job], *, now: datetime) -> Left:
+    """Let victims leave whose claimants still wait; ``jobs`` are the locked rows."""
+    hard = [row for row in evictions if not row.surplus]
+    leaving = list(_standing(hard, world, jobs, now))
+    leaving += _shrinking([row for row in evictions if row.surplus], world, jobs, now)
     if not leaving:
-        return ()
+        return Left()
     rows = Stored.objects.bulk_create(_row(row, now) for row in leaving)
     _let_tasks_go(leaving, rows)
     _stop_waves(leaving, now)
     _count(leaving)
     _move_gangs(leaving, now)
+    stop_growing({row.attempt.id for row in leaving if row.said.surplus}, now=now)
     JobEvent.objects.bulk_create([*_told_victims(leaving, now), *_told_claimants(leaving, now)])
-    return tuple(sorted({row.victim.id for row in leaving}))
+    evicted = {row.victim.id for row in leaving if not row.said.surplus}
+    return Left(tuple(sorted(evicted)), tuple(sorted({row.victim.id for row in leaving} - evicted)))
 
 
 def _standing(evictions: Iterable[Eviction], world: World, jobs: Mapping[int, Job], now: datetime) -> Iterator[Leaving]:
     """Yield the evictions that may still be: the victim holds as the decision saw it, the claimant waits."""
-    merged: dict[tuple[int, int, bool], list[Eviction]] = defaultdict(list)
+    merged: dict[tuple[int, int], list[Eviction]] = defaultdict(list)
     for row in evictions:
-        merged[row.attempt, row.claim, row.surplus].append(row)
+        merged[row.attempt, row.claim].append(row)
     attempts = {attempt.id: attempt for attempt in world.attempts}
-    there = Wave.objects.filter(id__in={attempt for attempt, _, _ in merged}, state__in=HOLDING)
+    there = Wave.objects.filter(id__in={attempt for attempt, _ in merged}, state__in=HOLDING)
     waves = there.exclude(state=WaveState.EVICTING).in_bulk()
-    stays = {number: Counter(_by_node(attempts[number].placed)) for number, _, _ in merged}
+    stays = {number: Counter(_by_node(attempts[number].placed)) for number, _ in merged}
     found = []
-    for (number, _, _), rows in merged.items():
+    for (number, _), rows in merged.items():
         attempt, said = attempts[number], rows[0]
         victim, claimant, wave = jobs[attempt.job], jobs[said.job], waves.get(number)
         if wave is None or not claimant.ready or victim.state not in {JobState.ADMITTED, JobState.RUNNING}:
@@ -93,6 +111,33 @@ def _standing(evictions: Iterable[Eviction], world: World, jobs: Mapping[int, Jo
             units=units,
             whole=attempt.shape is not JobShape.INDEPENDENT or not stays[attempt.id].total(),
             now=now,
+        )
+
+
+def _shrinking(
+    evictions: Sequence[Eviction], world: World, jobs: Mapping[int, Job], now: datetime
+) -> Iterator[Leaving]:
+    """Yield the surplus that may still go, wave by wave: what has ended meanwhile need not be told."""
+    attempts = {attempt.id: attempt for attempt in world.attempts}
+    soft = Soft({attempts[row.attempt].job for row in evictions})
+    found = []
+    for said in evictions:
+        attempt, claimant = attempts[said.attempt], jobs[said.job]
+        if claimant.ready:
+            found += [(said, attempt, rows) for rows in soft.take(attempt.id, said.placed).values()]
+    for said, attempt, rows in found:
+        wave = rows[0].wave
+        yield Leaving(
+            wave=wave,
+            attempt=attempt,
+            victim=jobs[attempt.job],
+            claimant=jobs[said.job],
+            said=said,
+            tasks=Counter(task.node_id for task in rows),
+            units=sum(task.units for task in rows),
+            whole=soft.is_whole(wave.id),
+            now=now,
+            soft=tuple(task.id for task in rows),
         )
 
 
@@ -136,18 +181,36 @@ WHERE task.id = chosen.id AND chosen.place > chosen.first AND chosen.place <= ch
 """
 
 
+_LEAVE_SOFT = """
+UPDATE queues_task task SET state = 'leaving', reason = %(reason)s, message = leave.message,
+    eviction_id = leave.eviction
+FROM unnest(%(tasks)s::bigint[], %(evictions)s::bigint[], %(messages)s::text[]) AS leave(task, eviction, message)
+WHERE task.id = leave.task AND task.state IN ('pending', 'running')
+"""
+
+
 def _let_tasks_go(leaving: Sequence[Leaving], rows: Sequence[Stored]) -> None:
     spoken: Counter[tuple[int, int]] = Counter()
     values: list[tuple[int, int, int, int, int, str]] = []
+    soft: list[tuple[int, int, str]] = []
     for row, stored in zip(leaving, rows, strict=True):
+        if row.said.surplus:
+            soft += [(task, stored.id, _message(row)) for task in row.soft]
+            continue
         for node, tasks in sorted(row.tasks.items()):
             first = spoken[row.wave.id, node]
             spoken[row.wave.id, node] += tasks
             values.append((row.wave.id, node, first, first + tasks, stored.id, _message(row)))
-    columns = [list(column) for column in zip(*values, strict=True)]
     names = ("waves", "nodes", "firsts", "lasts", "evictions", "messages")
-    with connection.cursor() as cursor:
-        cursor.execute(_LEAVE, {"reason": Trouble.EVICTED.value} | dict(zip(names, columns, strict=True)))
+    _say_leave(_LEAVE, names, values, Trouble.EVICTED)
+    _say_leave(_LEAVE_SOFT, ("tasks", "evictions", "messages"), soft, Trouble.SHRUNK)
+
+
+def _say_leave(statement: str, names: Sequence[str], values: Sequence[tuple[Any, ...]], reason: Trouble) -> None:
+    if values:
+        columns = [list(column) for column in zip(*values, strict=True)]
+        with connection.cursor() as cursor:
+            cursor.execute(statement, {"reason": reason.value} | dict(zip(names, columns, strict=True)))
 
 
 _STOP = """
@@ -212,6 +275,10 @@ def _move_gangs(leaving: Sequence[Leaving], now: datetime) -> None:
         }
         with connection.cursor() as cursor:
             cursor.execute(_MOVE, values)
+    for row in leaving:
+        if row.attempt.shape is JobShape.ELASTIC and row.victim.id in gangs:
+            # Surplus that the decision did not see: nothing of a job stays whose minimum goes.
+            stop_waves(row.victim.id, now=now, reason=Trouble.EVICTED, message=gangs[row.victim.id])
 
 
 def _message(row: Leaving) -> str:
@@ -220,8 +287,14 @@ def _message(row: Leaving) -> str:
 
 def _told_victims(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEvent]:
     """Yield one event for each victim and claim."""
+    evicted = {row.victim.id for row in leaving if not row.said.surplus}
+    gone: Counter[int] = Counter()
     for rows in _together(leaving, lambda row: (row.victim.id, row.said.claim)):
         first = rows[0]
+        if first.victim.id not in evicted:
+            gone[first.attempt.id] += sum(len(row.soft) for row in rows)
+            yield _told_shrunk(rows, gone[first.attempt.id], now)
+            continue
         tasks, units = sum(row.tasks.total() for row in rows), sum(row.units for row in rows)
         lost = sum(row.units * row.lost.total_seconds() for row in rows)
         what = "" if first.attempt.shape is not JobShape.INDEPENDENT else f" ({tasks} task{'s' * (tasks != 1)})"
@@ -247,6 +320,34 @@ def _told_victims(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEven
                 "attempt": first.victim.attempt,
             },
         )
+
+
+def _told_shrunk(rows: Sequence[Leaving], gone: int, now: datetime) -> JobEvent:
+    """Return what an elastic job is told that gives surplus back: ``gone`` tasks of it in all so far."""
+    first = rows[0]
+    attempt, claimant = first.attempt, first.claimant
+    tasks, units = sum(len(row.soft) for row in rows), sum(row.units for row in rows)
+    least = sum(row.tasks for row in attempt.placed)
+    has = least + len(attempt.surplus) - gone
+    return JobEvent(
+        job_id=first.victim.id,
+        at=now,
+        type="shrank",
+        summary=(
+            f"Gives {tasks} surplus task{'s' * (tasks != 1)} ({units} GPU{'s' * (units != 1)}) back "
+            f"for {claimant.name} of {claimant.team.name}; runs on with {has}, minimum {least}"
+        ),
+        details={
+            "claimant": str(claimant.uid),
+            "claimant_team": claimant.team.name,
+            "claim": first.said.claim,
+            "less": tasks,
+            "tasks": has,
+            "units": units,
+            "grace_seconds": int(first.victim.grace.total_seconds()),
+            "attempt": first.victim.attempt,
+        },
+    )
 
 
 def _told_claimants(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEvent]:

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 
 from clusters import names
-from clusters.port import GroupSpec, Launch, Placement, TaskSpec, Toleration, WaveRef
+from clusters.port import Elastic, GroupSpec, Launch, Placement, TaskSpec, Toleration, WaveRef
 from queues.admission.world import JobShape
 from queues.limits import time_left
 from queues.models import Task, TaskGroup, Wave
@@ -41,7 +41,7 @@ def ref_of(wave: Wave) -> WaveRef:
 def launches_of(waves: Sequence[Wave]) -> dict[int, Launch]:
     """Return the launch of each wave by its id, in a fixed number of queries.
 
-    The waves come with job, team, queue and priority class.
+    The waves come with job, team, queue, priority class and base.
     """
     tasks: dict[int, list[Task]] = defaultdict(list)
     for task in Task.objects.filter(wave__in=waves).select_related("node").order_by("wave_id", "group", "pod_index"):
@@ -70,7 +70,7 @@ def launch_of(wave: Wave, tasks: Iterable[Task], groups: Sequence[TaskGroup], fl
         team=job.team.name,
         queue=job.queue.name,
         namespace=namespace_of(job.team.name),
-        gang=job.shape != JobShape.INDEPENDENT,
+        gang=job.shape != JobShape.INDEPENDENT and not wave.surplus,
         groups=tuple(
             _group(groups[number], what[number], chosen[number], tuple(inside[number])) for number in sorted(inside)
         ),
@@ -79,7 +79,16 @@ def launch_of(wave: Wave, tasks: Iterable[Task], groups: Sequence[TaskGroup], fl
         placement=_strictest(flavor.placement for flavor in chosen.values()),
         grace_seconds=int(job.grace.total_seconds()),
         fence_seconds=_fence(wave),
-        task_count=sum(group.tasks for group in groups),
+        task_count=sum(group.most or group.tasks for group in groups),
+        elastic=_elastic(wave, groups) if job.shape == JobShape.ELASTIC else None,
+    )
+
+
+def _elastic(wave: Wave, groups: Sequence[TaskGroup]) -> Elastic:
+    return Elastic(
+        least=sum(group.tasks for group in groups),
+        most=sum(group.most or group.tasks for group in groups),
+        first=wave.number if wave.base is None else wave.base.number,
     )
 
 

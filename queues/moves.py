@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import Count, F
 
-from queues import endings
+from queues import endings, hints
 from queues.admission.world import JobShape
 from queues.limits import deadline
 from queues.models import Job, Task, Wave
@@ -37,7 +37,10 @@ def move_wave(sight: Sight, *, now: datetime) -> None:
     if wave.state == WaveState.ADMITTED and sight.count(*RAN):
         wave.started_at = min((task.started_at for task in sight.now.values() if task.started_at), default=now)
         changes |= {"state": WaveState.RUNNING, "started_at": wave.started_at}
-        _start_job(wave, now=now)
+        if not wave.surplus:
+            _start_job(wave, now=now)
+    if wave.job.shape == JobShape.ELASTIC and sight.changed and not sight.count(TaskState.PENDING):
+        hints.wake()  # its minimum runs: it may grow
     if wave.state != WaveState.EVICTING:
         ends = deadline(wave, starting=bool(sight.count(TaskState.PENDING)))
         if ends != wave.deadline_at:
@@ -58,6 +61,9 @@ def move_job(sight: Sight, *, now: datetime) -> None:
     job.refresh_from_db()
     if job.state not in UNDER_WAY:
         return
+    if wave.surplus:
+        _answer_surplus(sight, job, now=now)
+        return
     failed = [task for task in sight.ended if task.state == TaskState.FAILED]
     stopped = [task for task in sight.ended if task.state == TaskState.STOPPED]
     if job.shape == JobShape.INDEPENDENT:
@@ -76,6 +82,16 @@ def move_job(sight: Sight, *, now: datetime) -> None:
         endings.fail_start(wave, job, code=Trouble.K8S_QUOTA, text=sight.refusal, now=now, counts=False)
     elif wave.state != WaveState.EVICTING:
         _tell_trouble(sight, job)
+
+
+def _answer_surplus(sight: Sight, job: Job, *, now: datetime) -> None:
+    """Let an elastic job run on without surplus that has ended or cannot start; it does not grow for a while."""
+    wave = sight.wave
+    ended = [task for task in sight.ended if task.reason != Trouble.SHRUNK]
+    if ended and wave.state != WaveState.EVICTING:
+        endings.lose_surplus(wave, job, ended, now=now)
+    if wave.state == WaveState.ADMITTED and QUOTA_WORDS in sight.refusal:
+        endings.give_up_surplus(wave, job, code=Trouble.K8S_QUOTA, text=sight.refusal, now=now)
 
 
 def _blame(task: Task) -> tuple[bool, float, int]:

@@ -86,7 +86,7 @@ def take(now: datetime, lease: datetime) -> list[Wave]:
         ids = list(due.select_for_update(skip_locked=True).values_list("id", flat=True)[:BATCH])
         Wave.objects.filter(id__in=ids).update(wish_due_at=lease)
     rows = Wave.objects.filter(id__in=ids).order_by("id")
-    return list(rows.select_related("cluster", "job__team", "job__queue", "job__priority_class"))
+    return list(rows.select_related("cluster", "base", "job__team", "job__queue", "job__priority_class"))
 
 
 def write(answers: Sequence[Answer], *, lease: datetime, now: datetime) -> None:
@@ -161,7 +161,7 @@ def _write_launched(waves: Sequence[Wave], lease: datetime, now: datetime) -> No
                 details={"wave": wave.number},
             )
             for wave in waves
-            if wave.id in ids
+            if wave.id in ids and not wave.surplus
         )
     # Told to stop while it was being launched: what may have been created after the stop has to go too.
     late = [wave.id for wave in waves if wave.id not in ids]
@@ -178,7 +178,7 @@ def _write_error(wave: Wave, error: Exception, lease: datetime, now: datetime) -
             return
         pause = _pause(wave, error)
         standing.update(wish_due_at=now + pause, wish_tries=F("wish_tries") + 1, wish_error=str(error))
-        if wave.wish == Wish.LAUNCH and isinstance(error, Unreachable):
+        if wave.wish == Wish.LAUNCH and isinstance(error, Unreachable) and not wave.surplus:
             told = Job.objects.filter(id=job.id, backoff_until__isnull=True)
             told.update(reason_code=Trouble.CLUSTER_UNREACHABLE, reason_text=str(error))
     hints.tell_pages("jobs", f"job:{job.uid}")
@@ -188,7 +188,7 @@ def _refused(wave: Wave, job: Job, error: Exception, now: datetime) -> bool:
     """Act on an answer that trying again cannot change; False where it can."""
     match error:
         case Refused():
-            endings.reject(job, code=Trouble.K8S_REJECTED, text=str(error), now=now)
+            endings.reject(wave, job, code=Trouble.K8S_REJECTED, text=str(error), now=now)
         case QuotaRefused():
             endings.fail_start(wave, job, code=Trouble.K8S_QUOTA, text=str(error), now=now, counts=False)
         case NameTaken(leaving=False):

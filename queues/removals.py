@@ -74,4 +74,5 @@ def _stop_whole(row: Eviction, now: datetime) -> None:
     with transaction.atomic():
         Job.objects.select_for_update(no_key=True).get(id=row.wave.job_id)
         text = "A pod that had to leave was never made"
-        stop_waves(row.wave.job_id, now=now, wave_id=row.wave_id, reason=Trouble.EVICTED, message=text)
+        reason = Trouble.SHRUNK if row.surplus else Trouble.EVICTED
+        stop_waves(row.wave.job_id, now=now, wave_id=row.wave_id, reason=reason, message=text)

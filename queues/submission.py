@@ -168,6 +168,7 @@ def _groups(job: Job, spec: specs.Spec) -> Iterable[TaskGroup]:
             index=index,
             name=group.name,
             tasks=group.tasks,
+            most=group.most,
             units=group.units,
             cpu_milli=group.cpu_milli,
             memory=group.memory,
@@ -180,6 +181,8 @@ def _summary(draft: Draft) -> str:
     spec = draft.spec
     kinds = "/".join(sorted({flavor.name for group in spec.groups for flavor in group.flavors}))
     tasks = "1 task" if spec.tasks == 1 else f"{spec.tasks} tasks"
+    if spec.shape is JobShape.ELASTIC:
+        tasks = f"{spec.tasks} to {spec.most_tasks} tasks"
     together = " together" if spec.shape is JobShape.GANG and spec.tasks > 1 else ""
     again = ", as a rerun" if draft.cloned_from else ""
     return f"Submitted to {spec.team.name}/{spec.queue.name}: {tasks}{together}, {spec.units} {kinds}{again}"

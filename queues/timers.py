@@ -65,14 +65,15 @@ def _answer(wave: Wave, job: Job, now: datetime) -> datetime | None:
         return ends
     if start_ends_at(wave) > now:
         return start_ends_at(wave)
-    if job.shape == JobShape.INDEPENDENT and Task.objects.filter(wave=wave, state=TaskState.RUNNING).exists():
+    alone = job.shape == JobShape.INDEPENDENT or wave.surplus
+    if alone and Task.objects.filter(wave=wave, state=TaskState.RUNNING).exists():
         return now + LATER
     _give_up(wave, job, now)
     return wave.deadline_at
 
 
 def _time_out(wave: Wave, job: Job, now: datetime) -> None:
-    """Stop what ran longer than it may: the whole of a gang, of an independent job this wave's tasks."""
+    """Stop what ran longer than it may: the whole job, of an independent one this wave's tasks."""
     text = f"Ran longer than its time limit of {job.time_limit}"
     details = {"wave": wave.number, "attempt": job.attempt}
     if job.shape == JobShape.INDEPENDENT:

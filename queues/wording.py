@@ -132,6 +132,7 @@ SENTENCES: dict[str, Callable[[_Told], str]] = {
     "NAME_CONFLICT": lambda _: "An object of its name is there already.",
     "NODE_LOST": lambda _: "Its node was lost.",
     "EVICTED": lambda _: "Its GPUs were taken back by those to whom they belong.",
+    "SHRUNK": lambda _: "Surplus tasks were given back to those who needed their GPUs.",
     "DELETED_OUTSIDE": lambda _: "Its objects were deleted by somebody else.",
     "TASK_FAILED": lambda _: "A task failed.",
     "START_FAILED": lambda _: "Its pods did not start in time.",

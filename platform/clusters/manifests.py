@@ -41,14 +41,19 @@ def job(launch: Launch, group: GroupSpec) -> Manifest:
 
 
 def service(launch: Launch, *, owner: Manifest) -> Manifest:
-    """Return the headless Service of a gang; it goes when its owner, the Job of the wave's first group, goes."""
+    """Return the headless Service of a gang; it goes when its owner, the Job of the wave's first group, goes.
+
+    That of an elastic job also finds the pods of waves to come.
+    """
+    shared = _shared_labels(launch)
+    found_by = names.LABEL_WAVE if launch.elastic is None else names.LABEL_JOB
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": names.service_name(launch.job, launch.number),
             "namespace": launch.namespace,
-            "labels": _shared_labels(launch),
+            "labels": shared,
             "ownerReferences": [
                 {
                     "apiVersion": "batch/v1",
@@ -61,7 +66,7 @@ def service(launch: Launch, *, owner: Manifest) -> Manifest:
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": {names.LABEL_WAVE: names.label_value(launch.wave)},
+            "selector": {found_by: shared[found_by]},
             "ports": [{"name": "rendezvous", "port": MASTER_PORT}],
         },
     }
@@ -113,8 +118,8 @@ def release(pin: Pin) -> Manifest:
 
 
 def needs_service(launch: Launch) -> bool:
-    """Tell whether the wave's tasks have to find each other: a gang of more than one."""
-    return launch.gang and _size(launch) > 1
+    """Tell whether the wave brings the Service at which tasks find each other: a gang of more than one does."""
+    return launch.gang and _meets(launch)
 
 
 def is_gated(launch: Launch, group: GroupSpec) -> bool:
@@ -149,8 +154,8 @@ def _pod(launch: Launch, group: GroupSpec) -> Manifest:
         "terminationGracePeriodSeconds": launch.grace_seconds,
         "containers": [_container(launch, group)],
     }
-    if needs_service(launch):
-        pod["subdomain"] = names.service_name(launch.job, launch.number)
+    if _meets(launch):
+        pod["subdomain"] = names.service_name(launch.job, _first(launch))
     if group.node_labels:
         pod["nodeSelector"] = dict(group.node_labels)
     if group.tolerations:
@@ -209,9 +214,14 @@ def _own_environment(launch: Launch, group: GroupSpec) -> Iterator[Manifest]:
     yield {"name": "TIDEGATE_TASK_INDEX", **_task_index(group)}
     yield {"name": "TIDEGATE_TASK_COUNT", "value": str(launch.task_count or _size(launch))}
     yield {"name": "TIDEGATE_GPUS_PER_TASK", "value": str(group.units)}
-    if needs_service(launch):
+    if launch.elastic is not None:
+        yield {"name": "TIDEGATE_MIN_TASKS", "value": str(launch.elastic.least)}
+        yield {"name": "TIDEGATE_MAX_TASKS", "value": str(launch.elastic.most)}
+    if _meets(launch):
         yield {"name": "MASTER_ADDR", "value": _master(launch)}
         yield {"name": "MASTER_PORT", "value": str(MASTER_PORT)}
+    if _meets(launch) and launch.elastic is None:
+        # Of an elastic job both change as it grows and shrinks: its tasks agree on them where they meet.
         yield {"name": "WORLD_SIZE", "value": str(_size(launch))}
         yield {"name": "RANK", **_task_index(group)}
 
@@ -229,7 +239,10 @@ def _index_is_known(group: GroupSpec) -> bool:
 
 
 def _master(launch: Launch) -> str:
-    """Return the host name of the gang's task with the lowest index."""
+    """Return the host name of the task with the lowest index; of an elastic job that is in its first wave."""
+    if launch.elastic is not None:
+        number = launch.elastic.first
+        return f"{names.object_name(launch.job, number, 0)}-0.{names.service_name(launch.job, number)}"
     group, first = min(((g, task) for g in launch.groups for task in g.tasks), key=_by_task)
     host = f"{names.object_name(launch.job, launch.number, group.group)}-{first.index}"
     return f"{host}.{names.service_name(launch.job, launch.number)}"
@@ -282,6 +295,15 @@ def _annotations(launch: Launch) -> dict[str, str]:
         names.ANNOTATION_QUEUE: launch.queue,
         names.ANNOTATION_ATTEMPT: str(launch.attempt),
     }
+
+
+def _meets(launch: Launch) -> bool:
+    """Tell whether the wave's tasks have to find each other, or those of waves before and after it."""
+    return launch.elastic.most > 1 if launch.elastic is not None else launch.gang and _size(launch) > 1
+
+
+def _first(launch: Launch) -> int:
+    return launch.number if launch.elastic is None else launch.elastic.first
 
 
 def _size(launch: Launch) -> int:

@@ -192,6 +192,15 @@ class GroupSpec:
     annotations: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elastic:
+    """That a job has from ``least`` to ``most`` tasks; the first wave of the attempt, by number, has the least."""
+
+    least: int
+    most: int
+    first: int
+
+
 class Placement(StrEnum):
     """How strictly pods go to their witness node: required, preferred, or left to kube-scheduler."""
 
@@ -204,7 +213,8 @@ class Placement(StrEnum):
 class Launch:
     """A wave to run: everything that its Kubernetes objects need.
 
-    ``wave`` is its UUID, ``number`` counts the job's waves from 1.
+    ``wave`` is its UUID, ``number`` counts the job's waves from 1. ``gang``: one task that fails ends the others, which
+    is not so of what an elastic job has beyond its least.
     """
 
     wave: str
@@ -223,6 +233,7 @@ class Launch:
     grace_seconds: int = 30
     fence_seconds: int | None = None
     task_count: int = 0
+    elastic: Elastic | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

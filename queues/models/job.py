@@ -53,7 +53,7 @@ class JobQuerySet(models.QuerySet["Job"]):
 class Job(models.Model):
     """A job of a leaf team. ``id`` is the order of submission, ``uid`` the public UUIDv7.
 
-    ``waiting_tasks``: tasks of an independent job that wait, 1 for a gang that waits, 0 when nothing waits.
+    ``waiting_tasks``: tasks of an independent job that wait, 1 for another that waits, 0 when nothing waits.
     ``ready``: it may start now (waits, is not held, not backing off): what the heads' index covers.
     ``wait_from``: moved forward by all time in which it did not wait; ``not_waiting_since`` is set meanwhile.
     ``cancel_wanted``, ``hold_wanted`` and ``next_state``: where an evicting job goes when its pods are gone.
@@ -161,12 +161,16 @@ class Job(models.Model):
 
 
 class TaskGroup(models.Model):
-    """Equal tasks of a job, per task: CPU in thousandths, memory in bytes, ``flavors`` in order of wish."""
+    """Equal tasks of a job, per task: CPU in thousandths, memory in bytes, ``flavors`` in order of wish.
+
+    Of an elastic job ``tasks`` start together and up to ``most`` run; NULL where there are always as many.
+    """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="groups")
     index = models.PositiveSmallIntegerField()
     name = models.CharField(max_length=63, blank=True)
     tasks = models.PositiveIntegerField()
+    most = models.PositiveIntegerField(null=True)
     units = models.PositiveIntegerField()
     cpu_milli = models.PositiveBigIntegerField()
     memory = models.PositiveBigIntegerField()
@@ -179,6 +183,9 @@ class TaskGroup(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(name="task_group_once", fields=["job", "index"]),
             models.CheckConstraint(name="task_group_positive", condition=Q(tasks__gt=0, units__gt=0)),
+            models.CheckConstraint(
+                name="task_group_most_not_below_tasks", condition=Q(most__isnull=True) | Q(most__gte=F("tasks"))
+            ),
         ]
 
     def __str__(self) -> str:

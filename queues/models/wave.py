@@ -27,11 +27,14 @@ class Wave(models.Model):
     The outbox is in the row: ``wish_due_at`` is set while the cluster still has to be told ``wish``; it is also the
     lease of the worker that tells it. ``launched_at``: the objects exist. ``seen_at``: a list or watch has shown them.
     ``stopped_at``: the cluster agreed to delete them. ``deadline_at`` ends a state that lasts too long.
+    Of an elastic job one wave has the minimum; each other one is surplus, and ``base`` names the first.
+    ``grows_from``: the job gave surplus back and does not grow before (kept on the base).
     """
 
     uid = models.UUIDField(unique=True)
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="waves")
     cluster = models.ForeignKey(ClusterState, on_delete=models.PROTECT, related_name="waves")
+    base = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="surplus_waves")
     number = models.PositiveIntegerField()
     attempt = models.PositiveIntegerField()
     flavors = ArrayField(models.BigIntegerField())
@@ -47,6 +50,7 @@ class Wave(models.Model):
     ended_at = models.DateTimeField(null=True)
     deadline_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=30, blank=True)
+    grows_from = models.DateTimeField(null=True)
     wish = models.CharField(max_length=10, choices=Wish, default=Wish.LAUNCH)
     wish_due_at = models.DateTimeField(null=True)
     wish_tries = models.PositiveIntegerField(default=0)
@@ -57,6 +61,9 @@ class Wave(models.Model):
 
         constraints: ClassVar = [
             models.UniqueConstraint(name="wave_number_once", fields=["job", "number"]),
+            models.CheckConstraint(
+                name="wave_only_base_grows", condition=Q(base__isnull=True) | Q(grows_from__isnull=True)
+            ),
             models.CheckConstraint(name="wave_state_known", condition=Q(state__in=list(WaveState))),
             models.CheckConstraint(
                 name="wave_ended_at_iff_ended",
@@ -74,6 +81,11 @@ class Wave(models.Model):
     def __str__(self) -> str:
         """Return job and number."""
         return f"{self.job_id}#{self.number}"
+
+    @property
+    def surplus(self) -> bool:
+        """Whether its tasks are surplus of an elastic job: soft, and beside its minimum."""
+        return self.base_id is not None
 
 
 class Task(models.Model):

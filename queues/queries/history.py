@@ -114,7 +114,7 @@ def _task(task: Task) -> TaskRow:
 def manifest(by: Actor, uid: UUID) -> tuple[dict[str, Any], ...]:
     """Return the Kubernetes objects of a visible job's newest wave, or those that it would get where it has none."""
     job = visible_job(by, uid)
-    wave = Wave.objects.filter(job=job).order_by("-number").first()
+    wave = Wave.objects.filter(job=job, base__isnull=True).order_by("-number").first()
     if wave is None:
         launch = _imagined(job)
     else:

@@ -36,7 +36,7 @@ def _group(group: SpecGroup) -> Json:
     if group.run.shm:
         resources["shm"] = amounts.memory_text(group.run.shm)
     found: Json = {
-        "tasks": group.tasks,
+        "tasks": group.tasks if group.most is None else {"min": group.tasks, "max": group.most},
         "gpus": {"count": group.units, "type": [flavor.name for flavor in group.flavors]},
         "resources": resources,
         "run": _run(group.run),

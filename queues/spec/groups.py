@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from queues.admission.world import JobShape
 from queues.spec import amounts
+from queues.spec.counts import counts
 from queues.spec.fields import Section, choose, kind, show
 from queues.spec.forms import (
     ANNOTATION_KEY,
@@ -15,7 +17,6 @@ from queues.spec.forms import (
     MOST_CPU_MILLI,
     MOST_GROUPS,
     MOST_MEMORY,
-    MOST_TASKS,
     MOST_UNITS,
     NODE_KEY,
     NODE_SAYS,
@@ -33,9 +34,10 @@ from tenants.errors import FieldError
 class Groups:
     """Reads the groups of a job; what one does not say it takes from the spec."""
 
-    def __init__(self, body: Section, catalog: Catalog, team: TeamChoice) -> None:
-        """Take what all groups share: the spec's body, the names there are, and the team."""
+    def __init__(self, body: Section, catalog: Catalog, team: TeamChoice, shape: JobShape) -> None:
+        """Take what all groups share: the spec's body, the names there are, the team, and the job's shape."""
         self.body = body
+        self.shape = shape
         self.catalog = catalog
         self.team = team
         for key in SHARED:
@@ -43,7 +45,7 @@ class Groups:
 
     def group(self, section: Section, name: str) -> SpecGroup:
         """Read one group; what it does not say is taken from the spec."""
-        tasks = section.whole("tasks", 1, least=1, most=MOST_TASKS)
+        tasks, most = counts(section, self.shape)
         units, flavors = self._gpus(self._says(section, "gpus"))
         cpu, memory, shm = self._resources(self._says(section, "resources"), units, flavors)
         source = self._says(section, "run")
@@ -55,6 +57,7 @@ class Groups:
         return SpecGroup(
             name=name,
             tasks=tasks,
+            most=most,
             units=units,
             flavors=flavors,
             cpu_milli=cpu,

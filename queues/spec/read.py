@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from queues.admission.world import JobShape
 from queues.spec import amounts
+from queues.spec.counts import needs_range
 from queues.spec.fields import Section, choose, kind, nearest, show
 from queues.spec.forms import (
     DEFAULT_GRACE,
@@ -78,14 +79,15 @@ class _Reading:
         external_id = metadata.text("external_id", "", most=200) or None
         labels = metadata.pairs("labels", most=MOST_LABELS, each=200, form=LABEL_KEY, says=LABEL_KEY_SAYS)
         metadata.close()
+        shape = self._shape()
         spec = Spec(
             name=name,
             team=team,
             queue=queue,
             external_id=external_id,
             labels=labels,
-            shape=self._shape(),
-            groups=self._groups(team),
+            shape=shape,
+            groups=self._groups(team, shape),
             topology=topology(self.body, self.catalog.levels) if body.has("groups") else None,
             time_limit=self._time_limit(queue),
             priority=self._priority(queue),
@@ -136,20 +138,17 @@ class _Reading:
 
     def _shape(self) -> JobShape:
         given = self.body.text("shape", JobShape.INDEPENDENT.value, most=20)
-        allowed = [JobShape.INDEPENDENT.value, JobShape.GANG.value]
-        if given == JobShape.ELASTIC.value:
-            detail = "elastic jobs are not supported yet; they come with the next release: use gang or independent"
-            self.body.wrong("shape", "not_yet", detail, given=given, allowed=allowed)
-        elif given and given not in allowed:
-            near = nearest(given, allowed)
-            detail = f"shape is independent or gang, not {show(given)}" + (f"; did you mean {near}?" if near else "")
-            self.body.wrong("shape", "unknown_shape", detail, given=given, allowed=allowed)
-        else:
+        allowed = [shape.value for shape in JobShape]
+        if not given or given in allowed:
             return JobShape(given or JobShape.INDEPENDENT)
+        near = nearest(given, allowed)
+        hint = f"; did you mean {near}?" if near else ""
+        detail = f"shape is independent, gang or elastic, not {show(given)}{hint}"
+        self.body.wrong("shape", "unknown_shape", detail, given=given, allowed=allowed)
         return JobShape.INDEPENDENT
 
-    def _groups(self, team: TeamChoice) -> tuple[SpecGroup, ...]:
-        common = Groups(self.body, self.catalog, team)
+    def _groups(self, team: TeamChoice, shape: JobShape) -> tuple[SpecGroup, ...]:
+        common = Groups(self.body, self.catalog, team, shape)
         given = self.body.take("groups", None)
         if given is None:
             return (common.group(self.body, ""),)
@@ -223,11 +222,13 @@ class _Reading:
             self.body.wrong(
                 "shape",
                 "groups_need_gang",
-                "a job with several groups starts together: say shape: gang",
+                "a job with several groups starts together: say shape: gang, or elastic",
                 given=spec.shape,
             )
-        if spec.tasks > MOST_TASKS:
-            self.body.wrong("groups", "out_of_range", f"a job has at most {MOST_TASKS} tasks, not {spec.tasks}")
+        if spec.shape is JobShape.ELASTIC and spec.groups and all(group.most is None for group in spec.groups):
+            needs_range(self.body, grouped=self.body.has("groups"))
+        if spec.most_tasks > MOST_TASKS:
+            self.body.wrong("groups", "out_of_range", f"a job has at most {MOST_TASKS} tasks, not {spec.most_tasks}")
         if len(spec.groups) == 1 and spec.groups[0].name:
             only = spec.groups[0]
             return replace(

@@ -60,7 +60,12 @@ _DURATION: Schema = {
     "description": 'Like "12h", "90m", "1d6h", or whole seconds.',
 }
 _QUANTITY: Schema = {"type": ["string", "number"], "description": 'Like 4, 0.5, "500m" cores, or "16Gi" of memory.'}
-_TASKS: Schema = {"type": "integer", "minimum": 1, "maximum": MOST_TASKS, "default": 1}
+_BOUND: Schema = {"type": "integer", "minimum": 1, "maximum": MOST_TASKS}
+_NUMBER: Schema = {**_BOUND, "default": 1}
+_TASKS: Schema = {
+    "description": "How many; of an elastic job how many start together (min) and may run at most (max).",
+    "anyOf": [_NUMBER, _fields("Of an elastic job.", ["max"], {"min": _NUMBER, "max": _BOUND})],
+}
 _COUNT: Schema = {"type": "integer", "minimum": 1, "maximum": MOST_UNITS}
 _TYPE: Schema = {
     "description": "GPU types by name, in order of wish; without it any that the team may have.",
@@ -119,9 +124,12 @@ _BODY = _fields(
     [],
     {
         "shape": {
-            "enum": [JobShape.INDEPENDENT.value, JobShape.GANG.value],
+            "enum": [shape.value for shape in JobShape],
             "default": JobShape.INDEPENDENT.value,
-            "description": "independent: each task starts and ends alone; gang: all together.",
+            "description": (
+                "independent: each task starts and ends alone; gang: all together; "
+                "elastic: min of them together, then up to max wherever others leave room."
+            ),
         },
         "tasks": _TASKS,
         "topology": _TOPOLOGY,

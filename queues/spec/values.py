@@ -107,7 +107,10 @@ class SpecTopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecGroup:
-    """Equal tasks; units, CPU (thousandths) and memory (bytes) are per task, flavors in order of wish."""
+    """Equal tasks; units, CPU (thousandths) and memory (bytes) are per task, flavors in order of wish.
+
+    Of an elastic job ``tasks`` start together and ``most`` may run; None where the group has always as many.
+    """
 
     name: str
     tasks: int
@@ -117,6 +120,7 @@ class SpecGroup:
     memory: int
     run: Run
     topology: SpecTopology | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +146,15 @@ class Spec:
 
     @property
     def tasks(self) -> int:
-        """Return how many tasks the job has."""
+        """Return how many tasks the job has; of an elastic one those that start together."""
         return sum(group.tasks for group in self.groups)
 
     @property
+    def most_tasks(self) -> int:
+        """Return how many tasks the job may have at once."""
+        return sum(group.most or group.tasks for group in self.groups)
+
+    @property
     def units(self) -> int:
-        """Return the units of all tasks."""
+        """Return the units of all tasks; of an elastic job of those that start together."""
         return sum(group.tasks * group.units for group in self.groups)

@@ -198,7 +198,7 @@ def test_all_mistakes_are_told_at_once_with_what_would_be_right() -> None:
         "/spec/retries",
         "/spec/timelimit",
     }
-    assert found["/spec/shape"].allowed == ("independent", "gang")
+    assert found["/spec/shape"].allowed == ("independent", "gang", "elastic")
     assert "did you mean gang?" in found["/spec/shape"].detail
     assert found["/spec/gpus/count"].detail == "count is from 1 to 100000, not -8"
     assert found["/spec/gpus/type"].allowed == ("h100", "l40s", "h200")
@@ -219,7 +219,24 @@ def test_all_mistakes_are_told_at_once_with_what_would_be_right() -> None:
         ({"gpus": {"count": 1, "type": []}}, "/spec/gpus/type", "bad_form"),
         ({"gpus": {"count": 1, "type": ["h100", "x"]}}, "/spec/gpus/type/1", "unknown_gpu_type"),
         ({"tasks": 10_001}, "/spec/tasks", "out_of_range"),
-        ({"shape": "elastic"}, "/spec/shape", "not_yet"),
+        ({"shape": "elastic"}, "/spec/tasks", "needs_range"),
+        ({"shape": "elastic", "tasks": 4}, "/spec/tasks", "needs_range"),
+        ({"shape": "elastic", "tasks": {}}, "/spec/tasks/max", "required"),
+        ({"shape": "elastic", "tasks": {"min": 2}}, "/spec/tasks/max", "required"),
+        ({"shape": "elastic", "tasks": {"min": 4, "max": 2}}, "/spec/tasks/max", "out_of_range"),
+        ({"shape": "elastic", "tasks": {"min": 0, "max": 2}}, "/spec/tasks/min", "out_of_range"),
+        ({"shape": "elastic", "tasks": {"min": 2, "max": "8"}}, "/spec/tasks/max", "not_a_whole_number"),
+        ({"shape": "elastic", "tasks": {"max": 10_001}}, "/spec/tasks/max", "out_of_range"),
+        ({"shape": "elastic", "tasks": {"max": 8, "desired": 6}}, "/spec/tasks/desired", "not_yet"),
+        ({"shape": "elastic", "tasks": {"max": 8, "mix": 6}}, "/spec/tasks/mix", "unknown_field"),
+        ({"shape": "gang", "tasks": {"min": 2, "max": 8}}, "/spec/tasks", "needs_elastic"),
+        ({"tasks": {"min": 2, "max": 8}}, "/spec/tasks", "needs_elastic"),
+        ({"shape": "elastic", "groups": [{"name": "a", "tasks": 2}]}, "/spec/groups", "needs_range"),
+        (
+            {"shape": "elastic", "groups": [{"name": n, "tasks": {"max": 6000}} for n in "ab"]},
+            "/spec/groups",
+            "out_of_range",
+        ),
         ({"topology": {"required": "rak"}}, "/spec/topology/required", "unknown_level"),
         ({"topology": {"required": "rack", "spread": "zone"}}, "/spec/topology", "bad_form"),
         ({"topology": {}}, "/spec/topology", "bad_form"),
@@ -347,7 +364,7 @@ def test_what_was_given_is_shown_short_and_sound() -> None:
     given.encode()
 
 
-SMALL = st.fixed_dictionaries(
+PLAIN = st.fixed_dictionaries(
     {"gpus": st.sampled_from(["h100:1", {"count": 8, "type": ["h200", "h100"]}, {"count": 2}])},
     optional={
         "shape": st.sampled_from(["gang", "independent"]),
@@ -368,6 +385,8 @@ SMALL = st.fixed_dictionaries(
         "annotations": st.just({"tidegate.test/run-for": "3s"}),
     },
 )
+RANGES = st.sampled_from([{"max": 4}, {"min": 2, "max": 8}, {"min": 3, "max": 3}])
+SMALL = PLAIN | st.builds(lambda body, tasks: {**body, "shape": "elastic", "tasks": tasks}, PLAIN, RANGES)
 
 
 @UNHURRIED
@@ -386,6 +405,18 @@ def test_the_canonical_form_of_groups_reads_back_as_the_same_spec() -> None:
     found = read(compact(shape="gang", groups=[{"name": "a", "tasks": 2}, {"name": "b", "gpus": "h200:4"}]))
 
     assert read(spec.to_json(found)) == found
+
+
+def test_an_elastic_job_says_how_many_tasks_start_together_and_how_many_there_may_be() -> None:
+    head, workers = {"name": "head"}, {"name": "workers", "tasks": {"min": 2, "max": 8}, "gpus": "h100:4"}
+
+    one = read(compact(shape="elastic", tasks={"max": 5}))
+    two = read(compact(shape="elastic", groups=[head, workers]))
+
+    assert (one.tasks, one.most_tasks, one.units) == (1, 5, 1)
+    assert [(group.tasks, group.most) for group in two.groups] == [(1, None), (2, 8)]
+    assert (two.tasks, two.most_tasks, two.units) == (3, 9, 9)
+    assert read(spec.to_json(two)) == two
 
 
 JUNK = st.recursive(

@@ -40,6 +40,13 @@ def test_schema_and_reader_know_the_same_fields(data: object, pointer: str, path
     assert set(errors(data)[pointer].allowed) == known(SCHEMA, *path)
 
 
+def test_schema_and_reader_know_the_same_bounds_of_elastic_tasks() -> None:
+    found = errors(compact(shape="elastic", tasks={"max": 2, ODD: 1}))[f"/spec/tasks/{ODD}"]
+
+    _, bounds = SCHEMA["properties"]["spec"]["properties"]["tasks"]["anyOf"]
+    assert set(found.allowed) == set(bounds["properties"]) == {"min", "max"}
+
+
 @UNHURRIED
 @given(SMALL)
 def test_what_the_reader_takes_and_gives_fits_the_schema(body: dict[str, Any]) -> None:
@@ -49,7 +56,18 @@ def test_what_the_reader_takes_and_gives_fits_the_schema(body: dict[str, Any]) -
     jsonschema.validate(spec.to_json(read(data, catalog(annotations=True))), SCHEMA)
 
 
-@pytest.mark.parametrize("changes", [{"tasks": 0}, {"gpus": "h100"}, {"shape": "elastic"}, {"retries": 11}, {"x": 1}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tasks": 0},
+        {"gpus": "h100"},
+        {"shape": "flexible"},
+        {"shape": "elastic", "tasks": {"min": 2}},
+        {"shape": "elastic", "tasks": {"max": 8, "desired": 6}},
+        {"retries": 11},
+        {"x": 1},
+    ],
+)
 def test_the_schema_refuses_what_the_reader_refuses(changes: dict[str, Any]) -> None:
     data = compact(**changes)
 
