@@ -1,13 +1,12 @@
 """Elastic jobs walked on the emulator: they start with their minimum, grow last, shrink first, and end as a whole."""
 
-from datetime import timedelta
+from typing import Any
 
 from django.utils import timezone
 
-from queues import cycle, services
-from queues.models import Claim, Eviction, Job, Task, Wave
+from queues import cycle
+from queues.models import Eviction, Job, Task, Wave
 from queues.states import JobState
-from tenants.models import Installation
 from tests.loop.stage import Stage, events, state, units_in_use
 
 
@@ -16,12 +15,12 @@ def running(job: Job) -> int:
     return Task.objects.filter(wave__job=job, state="running").count()
 
 
-def elastic(stage: Stage, *, least: int = 1, most: int = 4, **changes: object) -> Job:
+def elastic(stage: Stage, *, least: int = 1, most: int = 4, **changes: Any) -> Job:  # noqa: ANN401  fields of a spec
     """Submit an elastic job of whole nodes."""
     return stage.submit(shape="elastic", tasks={"min": least, "max": most}, gpus="h100:8", **changes)
 
 
-def grown(stage: Stage, **changes: object) -> Job:
+def grown(stage: Stage, **changes: Any) -> Job:  # noqa: ANN401  fields of a spec
     """Return an elastic job that has grown over all four nodes, two of which are its team's."""
     job = elastic(stage, name="grows", forever="1", **changes)
     stage.until(lambda: running(job) == 4)
@@ -52,7 +51,11 @@ def test_an_elastic_job_starts_with_its_minimum_and_grows_into_what_is_free(stag
 def test_surplus_goes_back_to_a_guarantee_and_the_job_runs_on(stage: Stage) -> None:
     job = grown(stage)
     owner = stage.lab.submit(
-        stage.lab.carl, now=timezone.now(), team="cv", name="owner", gpus="h100:8",
+        stage.lab.carl,
+        now=timezone.now(),
+        team="cv",
+        name="owner",
+        gpus="h100:8",
         annotations={"tidegate.test/forever": "1"},
     )
 

@@ -145,7 +145,7 @@ def test_attach_answers_200_with_the_live_job_and_says_when_it_has_ended(ann: Cl
         ({"tasks": 10_001, "shape": "gang"}, 422, "/spec/tasks", "tasks is from 1 to 10000, not 10001"),
         ({"name": "n" * 201}, 422, "/metadata/name", "name has at most 200 characters, not 201"),
         ({"name": "<script>"}, 422, "/metadata/name", "starting and ending with a letter or digit"),
-        ({"shape": "elastic"}, 422, "/spec/shape", "use gang or independent"),
+        ({"shape": "elastic"}, 422, "/spec/tasks", "a mapping like {min: 2, max: 8}"),
         ({"priority": "urgent"}, 422, "/spec/priority", "there is high, normal, low"),
         ({"metadata": {"queue": "fast"}}, 422, "/metadata/queue", "there is default"),
     ],
