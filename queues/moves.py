@@ -69,7 +69,7 @@ def move_job(sight: Sight, *, now: datetime) -> None:
     if job.shape == JobShape.INDEPENDENT:
         _retry(job, failed, stopped, now=now)
     elif wave.state != WaveState.EVICTING and failed:
-        endings.fail_attempt(job, min(failed, key=_blame), now=now)
+        endings.fail_attempt(job, min(failed, key=blame), now=now)
         return
     elif wave.state != WaveState.EVICTING and stopped and stopped[0].reason == Trouble.START_FAILED:
         text = f"Its node did not take it: {stopped[0].message}"
@@ -94,7 +94,7 @@ def _answer_surplus(sight: Sight, job: Job, *, now: datetime) -> None:
         endings.give_up_surplus(wave, job, code=Trouble.K8S_QUOTA, text=sight.refusal, now=now)
 
 
-def _blame(task: Task) -> tuple[bool, float, int]:
+def blame(task: Task) -> tuple[bool, float, int]:
     """Sort tasks of a gang by how likely they took the others along: Kubernetes ends the rest with SIGTERM."""
     return task.exit_code == TERMINATED, task.ended_at.timestamp() if task.ended_at else 0.0, task.id
 

@@ -60,6 +60,7 @@ class TaskNow:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     exit_code: int | None = None
+    container: str = ""
     reason: str = ""
     message: str = ""
 
@@ -135,6 +136,7 @@ def _failed(task: TaskNow, pod: PodSeen, now: datetime) -> TaskNow:
         state=TaskState.FAILED,
         ended_at=ended,
         exit_code=pod.exit_code,
+        container=pod.container,
         reason=pod.end_reason[:60] or Trouble.TASK_FAILED,
         message=message,
     )

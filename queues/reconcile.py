@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from clusters.port import Pin, Placement, WaveRef
-from queues import endings, moves
+from queues import endings, moves, tails
 from queues.models import Job, Task, Wave
 from queues.models.wave import Wish
 from queues.nodes import Places, count_outside, observe
@@ -89,6 +89,7 @@ def _move(stale: Sight, view: View, places: Places, now: datetime, findings: Fin
         wave.job = job
         sight = look(wave, list(wave.tasks.order_by("id")), view, places, now=now)
         moves.write_tasks(sight)
+        tails.want(sorted(sight.ended, key=moves.blame), now=now)
         moves.move_wave(sight, now=now)
         if moves.concerns_job(sight):
             moves.move_job(sight, now=now)

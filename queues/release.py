@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from clusters.port import Cluster, ClusterError, Launch, NameTaken, QuotaRefused, Refused, Unreachable
-from queues import endings, hints, removals
+from queues import endings, hints, removals, tails
 from queues.launches import ceilings, launches_of, ref_of
 from queues.models import Job, JobEvent, Wave
 from queues.models.wave import Wish
@@ -70,9 +70,10 @@ def release_due(clock: Clock, *, clusters: Mapping[str, Cluster], fences: Fences
     told, end = 0, clock() + LONGEST_RUN
     with ThreadPoolExecutor(THREADS, thread_name_prefix="release") as threads:
         while clock() < end:
+            kept = tails.keep_due(clock, clusters=clusters, threads=threads)
             lease = clock() + LEASE
             waves = take(clock(), lease)
-            if not waves:
+            if not waves and not kept:
                 break
             write(_tell(waves, clusters, fences, threads), lease=lease, now=clock())
             told += len(waves)
@@ -83,6 +84,7 @@ def take(now: datetime, lease: datetime) -> list[Wave]:
     """Lease what is due, oldest first, passing over what other workers have."""
     with transaction.atomic():
         due = Wave.objects.filter(wish_due_at__lte=now).order_by("wish_due_at", "id")
+        due = due.exclude(Q(tails.awaited(now), wish=Wish.STOP))
         ids = list(due.select_for_update(skip_locked=True).values_list("id", flat=True)[:BATCH])
         Wave.objects.filter(id__in=ids).update(wish_due_at=lease)
     rows = Wave.objects.filter(id__in=ids).order_by("id")

@@ -88,6 +88,7 @@ def stored(task: Task) -> TaskNow:
         started_at=task.started_at,
         ended_at=task.ended_at,
         exit_code=task.exit_code,
+        container=task.container,
         reason=task.reason,
         message=task.message,
     )

@@ -135,6 +135,14 @@ class PreconditionRequired(DomainError):
     code = "precondition_required"
 
 
+class TooManyAtOnce(DomainError):
+    """The caller has as many of these open as one may have at once."""
+
+    status = 429
+    title = "Too many at once"
+    code = "too_many_at_once"
+
+
 class Unavailable(DomainError):
     """A part that the answer needs is not there now; try again."""
 

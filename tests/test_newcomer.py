@@ -310,7 +310,7 @@ def use_everything(cluster: KubeCluster) -> None:
     for _ in cluster.watch(connected.position, seconds=1):
         break
     for pod in pods[:1]:
-        b"".join(cluster.logs("team-nlp", pod.name, tail=1))
+        b"".join(cluster.logs("team-nlp", pod.name, tail=1).chunks())
     cluster.stop(WaveRef(wave=wave, job=wave, number=1, namespace="team-nlp", groups=1), grace_seconds=0)
     cluster.ensure_team("team-nlp", team="nlp", ceiling=None)
 

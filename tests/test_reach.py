@@ -16,7 +16,7 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from queues.models import Decision, Job
+from queues.models import Decision, Job, KeptLog
 from tenants import services
 from tenants.models import ApiToken, AuditEntry, Membership, Quota, Team, User
 from tenants.permissions import Actor
@@ -110,6 +110,7 @@ ROUTES: dict[str, Line] = {
     "api/v1/jobs/<uuid:uid>/events": of_team("/api/v1/jobs/{job}/events"),
     "api/v1/jobs/<uuid:uid>/attempts": of_team("/api/v1/jobs/{job}/attempts"),
     "api/v1/jobs/<uuid:uid>/manifest": of_team("/api/v1/jobs/{job}/manifest"),
+    "api/v1/jobs/<uuid:uid>/logs": of_team("/api/v1/jobs/{job}/logs"),
     "api/v1/jobs/<uuid:uid>/wait": of_team("/api/v1/jobs/{job}/wait?until=terminal&timeout=1"),
     "api/v1/queue": personal("/api/v1/queue?flavor=h100"),
     "api/v1/loans": personal("/api/v1/loans"),
@@ -180,7 +181,9 @@ def lab(db: None) -> Lab:  # noqa: ARG001  asks for the database
     Team.objects.filter(id=made.nlp.id).update(title="NLP of \u00e4rger")
     User.objects.filter(id=made.ann.user.id).update(first_name="annabel", email="annabel@example.org")
     made.submit(name="nlp-secret-waits")
-    made.start(made.submit(name="nlp-secret-runs"))
+    wave = made.start(made.submit(name="nlp-secret-runs"))
+    wave.tasks.update(pod="nlp-secret-pod")
+    KeptLog.objects.create(task=wave.tasks.get(), until=NOW, kept_at=NOW, text="nlp-secret line")
     services.create_token(by=made.ann, now=NOW, name="nlp-secret-token", scopes=["jobs:read"])
     services.set_member(by=made.lea, now=NOW, team="nlp", user="art", role="member", comment="nlp-secret")
     Decision.objects.create(at=NOW, digest="d", classes=0, admissions=0, tasks=0, units=0)

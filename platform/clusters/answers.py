@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.port import ClusterError, Gone, NameTaken, QuotaRefused, Refused, Unreachable
+from clusters.port import ClusterError, Gone, NameTaken, NotThere, QuotaRefused, Refused, Unreachable
 
 GONE = 410
 NOT_FOUND = 404
@@ -13,7 +13,7 @@ UNAUTHORIZED = 401
 UNPROCESSABLE = 422
 
 _FORBIDDEN = 403
-_REFUSALS = frozenset({400, _FORBIDDEN, NOT_FOUND, 405, 406, 413, 414, 415, UNPROCESSABLE})
+_REFUSALS = frozenset({400, _FORBIDDEN, 405, 406, 413, 414, 415, UNPROCESSABLE})
 _LONGEST_TEXT = 1000
 
 
@@ -27,6 +27,8 @@ def error(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
         return QuotaRefused(text)
     if is_namespace_leaving(answer):
         return NameTaken(text, leaving=True)
+    if status == NOT_FOUND:
+        return NotThere(text)
     if status in _REFUSALS:
         return Refused(text)
     return Unreachable(text, retry_after=_retry_after(headers))

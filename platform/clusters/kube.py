@@ -16,7 +16,7 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
 
 from clusters import answers
-from clusters.port import ClusterError, Unreachable
+from clusters.port import ClusterError, Silent, Unreachable
 from clusters.verbs import READ_SECONDS, Failure, Json, KubeCluster, Query
 
 __all__ = ["KubeApi", "KubeCluster", "connect"]
@@ -130,6 +130,8 @@ class KubeApi:
                 auth_settings=["BearerToken"],
             )
             answer = client.call_api(*request, _request_timeout=(self.connect_seconds, read_seconds))
+        except urllib3.exceptions.ReadTimeoutError as error:
+            raise Silent(f"{where}: {_reason(error)}") from error
         except (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise Unreachable(f"{where}: {_reason(error)}") from error
         return KubeStream(answer.response, where)

@@ -24,8 +24,16 @@ class Unreachable(ClusterError):
         self.retry_after = retry_after
 
 
+class Silent(Unreachable):
+    """The connection stands, but nothing came in the time that was given."""
+
+
 class Refused(ClusterError):
     """The API server refuses it as invalid (400, 403 but for quota, 404 of a kind, 422): repeating it cannot help."""
+
+
+class NotThere(Refused):
+    """What was asked about is not there (404)."""
 
 
 class QuotaRefused(ClusterError):
@@ -100,7 +108,7 @@ class PodSeen:
     ``wave`` and ``group`` are set for our pods, read from labels; ``index`` is the Job completion index.
 
     ``waiting_reason`` names why a container or the scheduler waits (ErrImagePull, Unschedulable …), ``message`` its
-    text.
+    text. ``container`` is the one that waits or ended badly.
     """
 
     namespace: str
@@ -119,6 +127,7 @@ class PodSeen:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     exit_code: int | None = None
+    container: str = ""
     waiting_reason: str = ""
     message: str = ""
     end_reason: str = ""
@@ -258,6 +267,18 @@ class Pin:
     placement: Placement = Placement.PIN
 
 
+class Log(Protocol):
+    """A pod's log that is still arriving: read it to its end, or shut it."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield bytes as they come; raise Unreachable where they break off."""
+        ...
+
+    def shut(self) -> None:
+        """End it from another thread: its reader wakes up."""
+        ...
+
+
 class Cluster(Protocol):
     """One Kubernetes cluster."""
 
@@ -294,7 +315,21 @@ class Cluster(Protocol):
         ...
 
     def logs(
-        self, namespace: str, pod: str, *, tail: int | None = None, follow: bool = False, timestamps: bool = False
-    ) -> Iterator[bytes]:
-        """Yield a pod's log in chunks of bytes; raise Refused when the pod is gone."""
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        tail: int | None = None,
+        since: datetime | None = None,
+        follow: bool = False,
+        previous: bool = False,
+        timestamps: bool = False,
+        patience: float | None = None,
+    ) -> Log:
+        """Open a container's log ("" is the only one; ``previous`` the run before its restart).
+
+        ``since`` counts whole seconds. Raise NotThere when the pod is gone, Refused when it has no such log (yet), and
+        Silent when nothing came within ``patience`` seconds: a followed log begins with its first line.
+        """
         ...

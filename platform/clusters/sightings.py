@@ -1,7 +1,7 @@
 """Objects of the Kubernetes API, as decoded JSON, in the port's words."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -35,8 +35,9 @@ def pod(seen: Json) -> PodSeen:
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     requests = _requests(spec)
     ended = [state["terminated"] for state in _states(status) if "terminated" in state]
-    waiting_reason, waiting_message = _waiting(status)
-    end_reason, end_message = _ending(status, ended)
+    stuck, waiting_reason, waiting_message = _waiting(status)
+    failed, end = _failed(status)
+    end_reason, end_message = _ending(status, end)
     return PodSeen(
         namespace=meta["namespace"],
         name=meta["name"],
@@ -53,7 +54,8 @@ def pod(seen: Json) -> PodSeen:
         index=_number(annotations.get(names.COMPLETION_INDEX)),
         started_at=min(_times(_started(status)), default=None),
         ended_at=max(_times(end.get("finishedAt") for end in ended), default=None),
-        exit_code=_exit_code(status, ended),
+        exit_code=_exit_code(status, end, ended),
+        container=failed or stuck,
         waiting_reason=waiting_reason,
         message=waiting_message or end_message,
         end_reason=end_reason,
@@ -145,36 +147,42 @@ def _started(status: Json) -> Iterator[str | None]:
         yield (state.get("running") or state.get("terminated") or {}).get("startedAt")
 
 
-def _waiting(status: Json) -> tuple[str, str]:
-    """Name what a pod waits for: a container's own reason, else the scheduler's."""
+def _waiting(status: Json) -> tuple[str, str, str]:
+    """Name what a pod waits for, with the container: a container's own reason, else the scheduler's."""
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         waiting = (container.get("state") or {}).get("waiting")
         if waiting:
-            return waiting.get("reason") or "", waiting.get("message") or ""
+            return container.get("name") or "", waiting.get("reason") or "", waiting.get("message") or ""
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
-        return scheduled.get("reason") or "", scheduled.get("message") or ""
-    return "", ""
+        return "", scheduled.get("reason") or "", scheduled.get("message") or ""
+    return "", "", ""
 
 
-def _ending(status: Json, ended: Iterable[Json]) -> tuple[str, str]:
+def _failed(status: Json) -> tuple[str, Json]:
+    """Return the first container that ended badly with its end; an init container where no other did."""
+    for container in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        end = (container.get("state") or {}).get("terminated") or {}
+        if end.get("exitCode"):
+            return container.get("name") or "", end
+    return "", {}
+
+
+def _ending(status: Json, failed: Json) -> tuple[str, str]:
     """Name why a pod ends, the outermost cause first: a disruption, the kubelet's verdict, a container that failed."""
     disruption = _condition(status, "DisruptionTarget")
     if disruption.get("status") == "True":
         return disruption.get("reason") or "", disruption.get("message") or ""
     if status.get("reason"):
         return status["reason"], status.get("message") or ""
-    failed = next((end for end in ended if end.get("exitCode")), {})
     return failed.get("reason") or "", failed.get("message") or ""
 
 
-def _exit_code(status: Json, ended: Iterable[Json]) -> int | None:
-    """Return the first exit code that is not 0, 0 where every container ended well, None while one still runs."""
-    codes = [end.get("exitCode") or 0 for end in ended]
-    bad = next((code for code in codes if code), None)
-    if bad is not None:
-        return int(bad)
-    return 0 if codes and len(codes) == len(status.get("containerStatuses") or ()) else None
+def _exit_code(status: Json, failed: Json, ended: Sequence[Json]) -> int | None:
+    """Return the code of the container that ended badly, 0 where every one ended well, None while one still runs."""
+    if failed:
+        return int(failed["exitCode"])
+    return 0 if ended and len(ended) == len(status.get("containerStatuses") or ()) else None
 
 
 def _times(texts: Iterable[str | None]) -> Iterator[datetime]:

@@ -3,16 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from math import ceil
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
 from clusters import answers, manifests, names, sightings, watching
-from clusters.port import Change, ClusterError, Gone, Inventory, Launch, NameTaken, Pin, Unreachable, WaveRef
+from clusters.port import Change, ClusterError, Gone, Inventory, Launch, Log, NameTaken, Pin, Unreachable, WaveRef
 
 PAGE = 500
 READ_SECONDS = 30.0
-FOLLOW_SECONDS = 600.0
+# A followed log may be silent for so long; its reader shuts it before.
+FOLLOW_SECONDS = 7200.0
 OPEN_SECONDS = 10.0
 # How much longer than asked for a watch may be silent before its connection counts as dead.
 WATCH_SLACK_SECONDS = 5.0
@@ -152,20 +154,32 @@ class KubeCluster:
             self._unless_missing("delete", _path("/api/v1", namespace, "pods", pod), query=query)
 
     def logs(
-        self, namespace: str, pod: str, *, tail: int | None = None, follow: bool = False, timestamps: bool = False
-    ) -> Iterator[bytes]:
-        """Yield a pod's log in chunks of bytes; raise Refused when the pod is gone."""
-        query = {"follow": str(follow).lower(), "timestamps": str(timestamps).lower()}
-        if tail is not None:
-            query["tailLines"] = str(tail)
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        tail: int | None = None,
+        since: datetime | None = None,
+        follow: bool = False,
+        previous: bool = False,
+        timestamps: bool = False,
+        patience: float | None = None,
+    ) -> Log:
+        """Open a container's log; raise NotThere, Refused, or Silent when nothing came within ``patience`` seconds."""
+        flags = {"follow": follow, "previous": previous, "timestamps": timestamps}
+        query = {name: "true" for name, on in flags.items() if on}
+        query |= {"container": container} if container else {}
+        query |= {"tailLines": str(tail)} if tail is not None else {}
+        query |= {"sinceTime": f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"} if since is not None else {}
         path = _path("/api/v1", namespace, "pods", pod) + "/log"
         # An answer begins with the first line, for which a followed pod may take its time.
-        seconds = FOLLOW_SECONDS if follow else READ_SECONDS
+        first = patience or (FOLLOW_SECONDS if follow else READ_SECONDS)
+        between = FOLLOW_SECONDS if follow else first
         try:
-            stream = self.api.open("logs", path, query=query, first=seconds, between=seconds)
+            return self.api.open("logs", path, query=query, first=first, between=between)
         except Failure as failure:
             raise failure.judged() from failure
-        return stream.chunks()
 
     def close(self) -> None:
         """Close connections that are kept open."""

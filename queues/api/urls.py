@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from queues.api import jobs, lines, nodes, wait
+from queues.api import jobs, lines, logs, nodes, wait
 
 urlpatterns = [
     path("jobs", jobs.JobsView.as_view()),
@@ -19,6 +19,7 @@ urlpatterns = [
     path("jobs/<uuid:uid>/events", jobs.EventsView.as_view()),
     path("jobs/<uuid:uid>/attempts", jobs.AttemptsView.as_view()),
     path("jobs/<uuid:uid>/manifest", jobs.ManifestView.as_view()),
+    path("jobs/<uuid:uid>/logs", logs.LogsView.as_view()),
     path("jobs/<uuid:uid>/wait", wait.WaitView.as_view()),
     path("queue", lines.OrderView.as_view()),
     path("loans", lines.LoansView.as_view()),

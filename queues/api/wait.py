@@ -2,12 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
-from django.db import connection
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
@@ -15,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from queues import queries
+from queues.api.patient import dress, look_once
 from queues.api.shapes import jobs as shapes
 from queues.states import ENDED, JobState
 from tenants.rest.views import RestView
@@ -24,7 +22,6 @@ LONGEST_PAUSE = 2.0
 NOT_YET = 204
 
 REACHED = {"running": frozenset({JobState.RUNNING}) | ENDED, "terminal": ENDED}
-Look = Callable[..., HttpResponseBase]
 
 
 class WaitView(RestView):
@@ -50,24 +47,14 @@ class WaitView(RestView):
             ends = time.monotonic() + _seconds(request)
             pause = FIRST_PAUSE
             while True:
-                response = await sync_to_async(_look)(look, request, **kwargs)
+                response = await look_once(look, request, **kwargs)
                 left = ends - time.monotonic()
                 if response.status_code != NOT_YET or left <= 0:
                     return response
                 await asyncio.sleep(min(pause, left))
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-        # What the document's writer and the CSRF check read from a view.
-        wait.cls, wait.initkwargs, wait.csrf_exempt = cls, initkwargs, True  # type: ignore[attr-defined]
-        return wait
-
-
-def _look(look: Look, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:  # noqa: ANN401  what the address names
-    try:
-        return look(request, **kwargs)
-    finally:
-        if not connection.in_atomic_block:
-            connection.close()
+        return dress(wait, cls, initkwargs)
 
 
 def _seconds(request: HttpRequest) -> int:

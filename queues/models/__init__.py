@@ -6,7 +6,7 @@ from queues.models.job import Job, JobClass, JobEvent, TaskGroup
 from queues.models.node import ClusterState, Node
 from queues.models.queue import PriorityClass, Queue
 from queues.models.recall import Claim, Eviction, Hold, Idle
-from queues.models.wave import Task, Wave
+from queues.models.wave import KeptLog, Task, Wave
 
 __all__ = [
     "Claim",
@@ -20,6 +20,7 @@ __all__ = [
     "Job",
     "JobClass",
     "JobEvent",
+    "KeptLog",
     "Node",
     "PriorityClass",
     "Queue",

@@ -94,7 +94,7 @@ class Task(models.Model):
     Units, CPU and memory are what it holds while it holds.
 
     ``index`` counts the job's tasks over all groups; ``pod_index`` is the completion index in its group's Kubernetes
-    Job. ``eviction`` says for which claim it had to leave.
+    Job. ``container`` is the one that ended badly. ``eviction`` says for which claim it had to leave.
     """
 
     wave = models.ForeignKey(Wave, on_delete=models.CASCADE, related_name="tasks")
@@ -113,6 +113,7 @@ class Task(models.Model):
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     exit_code = models.IntegerField(null=True)
+    container = models.CharField(max_length=63, blank=True)
     reason = models.CharField(max_length=60, blank=True)
     message = models.TextField(blank=True)
     eviction = models.ForeignKey("Eviction", null=True, on_delete=models.SET_NULL, db_index=False, related_name="gone")
@@ -137,3 +138,38 @@ class Task(models.Model):
     def __str__(self) -> str:
         """Return wave and index."""
         return f"{self.wave_id}[{self.index}]"
+
+
+class KeptLog(models.Model):
+    """The last lines of a task that failed, so that they outlive its pod; seen by whoever sees the job.
+
+    The outbox is in the row: ``due_at`` is set while they still have to be read, and is the reader's lease. The wave's
+    objects stay until they are read or ``until`` has passed. ``error`` says why nothing could be kept.
+    """
+
+    task = models.OneToOneField(Task, on_delete=models.CASCADE, primary_key=True, related_name="kept_log")
+    due_at = models.DateTimeField(null=True)
+    until = models.DateTimeField()
+    tries = models.PositiveSmallIntegerField(default=0)
+    kept_at = models.DateTimeField(null=True)
+    text = models.TextField(blank=True)
+    cut = models.BooleanField(default=False)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        """What is still to be read, by partial index; what has been read is deleted by age."""
+
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                name="kept_log_due_until_kept",
+                condition=Q(due_at__isnull=False, kept_at__isnull=True) | Q(due_at__isnull=True, kept_at__isnull=False),
+            )
+        ]
+        indexes: ClassVar = [
+            models.Index(name="kept_log_outbox", fields=["due_at", "task"], condition=Q(due_at__isnull=False)),
+            models.Index(name="kept_log_age", fields=["kept_at"], condition=Q(kept_at__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        """Return the task."""
+        return f"log of task {self.task_id}"

@@ -10,6 +10,7 @@ from queues.queries.history import attempts, events, manifest
 from queues.queries.jobs import count_jobs, job, jobs
 from queues.queries.lines import priority_classes, queue, queues
 from queues.queries.loans import loans
+from queues.queries.logs import last_lines, log_choices, log_source
 from queues.queries.nodes import allocation, node, nodes
 from queues.queries.order import explain, queue_order
 from queues.queries.overview import freshness, overview
@@ -27,7 +28,10 @@ __all__ = [
     "freshness",
     "job",
     "jobs",
+    "last_lines",
     "loans",
+    "log_choices",
+    "log_source",
     "manifest",
     "node",
     "nodes",

@@ -1,6 +1,7 @@
 """What happened to a job: events, attempts with their tasks, and its Kubernetes objects."""
 
 from collections import defaultdict
+from collections.abc import Set
 from typing import Any
 from uuid import UUID
 
@@ -9,8 +10,9 @@ from django.db.models.functions import RowNumber
 
 from clusters import manifests
 from clusters.port import Launch
+from queues import exits
 from queues.launches import launch_of, launches_of
-from queues.models import Job, JobEvent, Node, Task, TaskGroup, Wave
+from queues.models import Job, JobEvent, KeptLog, Node, Task, TaskGroup, Wave
 from queues.queries.jobs import flavor_names, visible_job
 from queues.queries.rows import AttemptRow, EventRow, TaskRow, WaveRow
 from tenants.models import Flavor
@@ -68,14 +70,15 @@ def attempts(by: Actor, uid: UUID, *, tasks: int = 500) -> tuple[AttemptRow, ...
     )
     for task in numbered.filter(place__lte=tasks).select_related("node").order_by("wave_id", "index", "id"):
         inside[task.wave_id].append(task)
+    kept = set(KeptLog.objects.filter(task__wave__job=job).exclude(text="").values_list("task_id", flat=True))
     found: dict[int, list[WaveRow]] = defaultdict(list)
     for wave in Wave.objects.filter(job=job).order_by("-number"):
         count, units = totals.get(wave.id, (0, 0))
-        found[wave.attempt].append(_wave(wave, inside[wave.id], units=units, count=count, names=names))
+        found[wave.attempt].append(_wave(wave, inside[wave.id], units=units, count=count, names=names, kept=kept))
     return tuple(AttemptRow(number=number, waves=tuple(found[number])) for number in sorted(found, reverse=True))
 
 
-def _wave(wave: Wave, tasks: list[Task], *, units: int, count: int, names: dict[int, str]) -> WaveRow:
+def _wave(wave: Wave, tasks: list[Task], *, units: int, count: int, names: dict[int, str], kept: Set[int]) -> WaveRow:
     return WaveRow(
         uid=wave.uid,
         number=wave.number,
@@ -90,12 +93,12 @@ def _wave(wave: Wave, tasks: list[Task], *, units: int, count: int, names: dict[
         ended_at=wave.ended_at,
         outcome=wave.outcome,
         error=wave.wish_error,
-        tasks=tuple(map(_task, tasks)),
+        tasks=tuple(_task(task, kept=task.id in kept) for task in tasks),
         tasks_left_out=count - len(tasks),
     )
 
 
-def _task(task: Task) -> TaskRow:
+def _task(task: Task, *, kept: bool) -> TaskRow:
     return TaskRow(
         index=task.index,
         group=task.group,
@@ -106,8 +109,11 @@ def _task(task: Task) -> TaskRow:
         started_at=task.started_at,
         ended_at=task.ended_at,
         exit_code=task.exit_code,
+        container=task.container,
         reason=task.reason,
         message=task.message,
+        meaning=exits.meaning(task.exit_code, task.reason),
+        log_kept=kept,
     )
 
 

@@ -235,7 +235,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRow:
-    """An admitted task on its node."""
+    """An admitted task on its node; ``meaning`` says in words how it ended, ``log_kept`` whether its last lines are."""
 
     index: int
     group: int
@@ -246,8 +246,11 @@ class TaskRow:
     started_at: datetime | None
     ended_at: datetime | None
     exit_code: int | None
+    container: str
     reason: str
     message: str
+    meaning: str
+    log_kept: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -574,3 +577,24 @@ class DecisionDetail:
 
     row: DecisionRow
     admitted: tuple[AdmittedRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLines:
+    """The last lines of a task that failed; ``error`` says why there are none."""
+
+    task: int
+    lines: tuple[str, ...]
+    cut: bool
+    kept_at: datetime
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChoice:
+    """A task whose log may be chosen."""
+
+    task: int
+    state: str
+    exit_code: int | None
+    node: str

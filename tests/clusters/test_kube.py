@@ -256,7 +256,7 @@ def test_names_cannot_lead_a_request_elsewhere(cluster: KubeCluster, server: Fau
 
 def test_a_log_that_breaks_off_says_so(cluster: KubeCluster, server: Faulty) -> None:
     server.tell("GET", "/api/v1/namespaces/n/pods/p/log", stream(b"one line\n", then="drop"))
-    log = cluster.logs("n", "p")
+    log = cluster.logs("n", "p").chunks()
 
     assert next(log) == b"one line\n"
     with pytest.raises(Unreachable, match="broke off"):

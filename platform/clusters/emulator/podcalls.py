@@ -5,7 +5,7 @@ from datetime import datetime
 from http import HTTPStatus
 
 from clusters.emulator.calls import Call, Reply, Stream, Target, reply
-from clusters.emulator.clock import after
+from clusters.emulator.clock import after, parse
 from clusters.emulator.core import finished, holds
 from clusters.emulator.deletion import Options, delete
 from clusters.emulator.errors import bad_request, conflict, method_not_allowed, not_found
@@ -72,11 +72,15 @@ class PodCalls:
     def _log(self, call: Call, pod: Object) -> Reply | Stream:
         """Return what the pod wrote, and with ``follow`` what it writes until it ends."""
         self._check_log(call, pod)
+        if not pod["spec"].get("nodeName"):
+            return Reply(body=b"", content_type=_TEXT)
         started = self._kubelets.started(pod)
         lines = written(pod, started, self._core.clock()) if started else []
         if (seconds := call.number("sinceSeconds")) is not None:
             oldest = after(self._core.clock(), -seconds)
             lines = [line for line in lines if line.at >= oldest]
+        if since := call.query.get("sinceTime", ""):
+            lines = [line for line in lines if line.at >= _time(since)]
         if (tail := call.number("tailLines")) is not None:
             lines = lines[-tail:] if tail > 0 else []
         stamped = call.flag("timestamps")
@@ -97,9 +101,7 @@ class PodCalls:
             raise bad_request(f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]")
         if call.flag("previous"):
             raise bad_request(f'previous terminated container "{asked or names[0]}" in pod "{name}" not found')
-        if not spec.get("nodeName"):
-            raise bad_request(f"pod {name} does not have a host assigned")
-        if pod["status"]["phase"] == "Pending":
+        if spec.get("nodeName") and pod["status"]["phase"] == "Pending":
             statuses = pod["status"].get("containerStatuses") or [{}]
             reason = ((statuses[0].get("state") or {}).get("waiting") or {}).get("reason", "ContainerCreating")
             raise bad_request(f'container "{asked or names[0]}" in pod "{name}" is waiting to start: {reason}')
@@ -140,3 +142,10 @@ class PodCalls:
             feed.pending.clear()
             if any(change.new.body["metadata"]["uid"] == uid for change in changes):
                 return
+
+
+def _time(text: str) -> datetime:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise bad_request(f'parsing time "{text}": invalid (sinceTime)') from error

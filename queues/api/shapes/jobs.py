@@ -212,7 +212,10 @@ class EventOut(Out):
 
 
 class TaskOut(Out):
-    """An admitted task on its node."""
+    """An admitted task on its node.
+
+    ``container`` ended badly, ``meaning`` says how in words, ``log_kept``: its last lines outlive its pod.
+    """
 
     index = serializers.IntegerField()
     group = serializers.IntegerField()
@@ -223,8 +226,11 @@ class TaskOut(Out):
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
     exit_code = serializers.IntegerField(allow_null=True)
+    container = serializers.CharField()
     reason = serializers.CharField()
     message = serializers.CharField()
+    meaning = serializers.CharField()
+    log_kept = serializers.BooleanField()
 
 
 class WaveOut(Out):
