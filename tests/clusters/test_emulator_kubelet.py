@@ -167,7 +167,7 @@ def test_a_log_that_cannot_be_there_yet_is_400(talk: Talk) -> None:
     unbound, nothing = talk.ask("GET", f"{talk.pods}/gated/log")
     waiting, told = talk.ask("GET", f"{talk.pods}/stuck/log")
 
-    assert (unbound, nothing, waiting) == (200, b"", 400)
+    assert (unbound, nothing, waiting) == (200, "", 400)
     assert told["message"] == 'container "main" in pod "stuck" is waiting to start: ErrImagePull'
     assert talk.ask("GET", f"{talk.pods}/absent/log")[0] == 404
     assert talk.ask("GET", f"{talk.pods}/stuck/log?container=other")[0] == 400
