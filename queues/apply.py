@@ -19,7 +19,7 @@ from queues.admission.decide import Verdict as Said
 from queues.admission.order import effective_priority
 from queues.admission.world import Aging, Ask, Group, JobShape, Node, World
 from queues.evictions import evict
-from queues.growth import first_indices, grow
+from queues.growth import first_indices, grow, tell_stalled
 from queues.models import Decision, Job, JobEvent, Task, Verdict, Wave
 from queues.models.wave import Wish
 from queues.waiting import milliseconds
@@ -58,6 +58,7 @@ def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Appl
         tasks = _start(stood, admitted, world, now=now, cycle=decision.id)
         left = evict(outcome.evictions, world, jobs, now=now)
         grown = grow(outcome.growth, world, jobs, now=now, cycle=decision.id)
+        tell_stalled(outcome.stalled, world)
         waiting = {job.id for job in jobs.values() if job.ready}
         promises.keep(outcome, asks, waiting, now=now)
         verdicts = _say([row for row in outcome.verdicts if row.job is None or row.job in waiting], now)

@@ -13,8 +13,8 @@ from uuid import UUID
 from django.db.models import Max
 from uuid6 import uuid7
 
-from queues.admission.outcome import Growth
-from queues.admission.world import Attempt, Node, Placed, World
+from queues.admission.outcome import Growth, Stalled
+from queues.admission.world import Attempt, JobShape, Node, Placed, World
 from queues.models import Job, JobEvent, Task, Wave
 from queues.models.wave import Wish
 from queues.states import TASK_HOLDING, JobState, TaskState, WaveState
@@ -48,6 +48,19 @@ def grow(growth: Iterable[Growth], world: World, jobs: Mapping[int, Job], *, now
     tasks = [task for wave, row in zip(waves, grown, strict=True) for task in _tasks(wave, row, taken[row.base.job_id])]
     JobEvent.objects.bulk_create(_event(wave, row, nodes, now) for wave, row in zip(waves, grown, strict=True))
     return Task.objects.bulk_create(tasks)
+
+
+def tell_stalled(stalled: Iterable[Stalled], world: World) -> None:
+    """Keep on the minimum's wave what stops a job from growing; rows that stay as they are are not written."""
+    said = {row.attempt: row.code.value for row in stalled}
+    elastic = [row.id for row in world.attempts if row.shape is JobShape.ELASTIC and row.id > 0]
+    if not elastic:
+        return
+    bases = Wave.objects.filter(id__in=elastic, base__isnull=True).order_by("id")
+    changed = [wave for wave in bases.only("id", "stalled") if wave.stalled != said.get(wave.id, "")]
+    for wave in changed:
+        wave.stalled = said.get(wave.id, "")
+    Wave.objects.bulk_update(changed, ["stalled"])
 
 
 def pause() -> timedelta:

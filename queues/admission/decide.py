@@ -39,6 +39,7 @@ def decide(world: World, heads: Heads) -> Outcome:
         claims=tuple(sorted(board.claims.values(), key=lambda row: row.id)),
         holds=tuple(as_hold(plan) for plan in board.plans),
         growth=tuple(passes.record.growth),
+        stalled=tuple(passes.record.stalled),
         idle=tuple(_idle(board, passes.record)),
     )
 

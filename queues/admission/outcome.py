@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from queues.admission.reasons import Reason
+from queues.admission.reasons import Code, Reason
 from queues.admission.world import Claim, Hold, Placed
 
 
@@ -60,6 +60,14 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stalled:
+    """What stops an elastic job's attempt from growing to its maximum."""
+
+    attempt: int
+    code: Code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What one cycle decided, admissions in the order in which they were made.
 
@@ -73,4 +81,5 @@ class Outcome:
     claims: tuple[Claim, ...] = ()
     holds: tuple[Hold, ...] = ()
     growth: tuple[Growth, ...] = ()
+    stalled: tuple[Stalled, ...] = ()
     idle: tuple[tuple[int, int], ...] = ()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from queues.admission.outcome import Eviction, Growth
+from queues.admission.outcome import Eviction, Growth, Stalled
 from queues.admission.shapes import Option
 from queues.admission.world import JobClass, Placed, Waiting
 
@@ -36,6 +36,7 @@ class Record:
     starts: list[Start] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     growth: list[Growth] = field(default_factory=list)
+    stalled: list[Stalled] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     backing_off: dict[int, JobClass] = field(default_factory=dict)
     claims: int = 0

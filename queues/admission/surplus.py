@@ -1,11 +1,15 @@
-"""The third pass: elastic jobs grow, task by task, into what nobody else can use (SEMANTICS 6)."""
+"""The third pass: elastic jobs grow, task by task, into what nobody else can use (SEMANTICS 6).
+
+Of each that could not grow to its maximum the outcome says what stops it. One that gives surplus back does not grow.
+"""
 
 from queues.admission.board import Board
 from queues.admission.order import Key
-from queues.admission.outcome import Growth
-from queues.admission.placement import witness
+from queues.admission.outcome import Growth, Stalled
+from queues.admission.placement import fits, witness
 from queues.admission.plans import Asker, Case
 from queues.admission.quota import ROOT
+from queues.admission.reasons import Code
 from queues.admission.record import Record
 from queues.admission.shapes import Option, Shape
 from queues.admission.shares import Share, counted
@@ -21,26 +25,35 @@ class Surplus:
         self._record = record
         self._grown: dict[int, list[Placed]] = {}
         self._options: dict[tuple[int, int], tuple[Case, Option]] = {}
+        self._shrinking: set[int] = set()
+        self._stalled: dict[int, Code] = {}
 
     def grow(self) -> None:
         """Give one task after the other to the job whose team has least for its weight, surplus counted."""
+        self._shrinking = {row.attempt for row in self._record.evictions if row.surplus}
+        pending = (victim for claim in self._board.claims.values() for victim in claim.pending)
+        self._shrinking.update(victim.attempt for victim in pending if victim.surplus)
         while (found := self._next()) is not None:
             attempt, row = found
             self._board.grow(attempt, row)
             self._grown.setdefault(attempt.id, []).append(row)
         for number in sorted(self._grown):
             self._record.growth.append(Growth(attempt=number, placed=tuple(self._grown[number])))
+        self._record.stalled += [Stalled(attempt=number, code=code) for number, code in sorted(self._stalled.items())]
 
     def _next(self) -> tuple[Attempt, Placed] | None:
         able: dict[int, tuple[Key, Attempt, Placed, Option]] = {}
+        self._stalled.clear()
         for attempt in sorted(self._board.running.values(), key=lambda row: (row.number, row.id)):
             place = self._board.tree.number[attempt.team]
             if place in able or attempt.shape is not JobShape.ELASTIC or not attempt.placed:
                 continue
-            if attempt.grows_from > self._board.world.now:
+            if attempt.grows_from > self._board.world.now or attempt.id in self._shrinking:
                 continue
             found = self._room(attempt)
-            if found is not None:
+            if isinstance(found, Code):
+                self._stalled[attempt.id] = found
+            elif found is not None:
                 able[place] = ((0, attempt.number, attempt.id, 0), attempt, *found)
         best = self._first(ROOT, able)
         return None if best is None else (able[best][1], able[best][2])
@@ -61,30 +74,37 @@ class Surplus:
                 best = (share, able[leaf][0], leaf)
         return None if best is None else best[2]
 
-    def _room(self, attempt: Attempt) -> tuple[Placed, Option] | None:
-        """Return where one more task of an attempt could be, of its first group that has room."""
+    def _room(self, attempt: Attempt) -> tuple[Placed, Option] | Code | None:
+        """Return where one more task of an attempt could be, of its first group that has room, or what stops it.
+
+        None: it has as many as it may.
+        """
+        stopped = None
         for number, group in enumerate(attempt.groups):
             has = sum(row.tasks for row in attempt.placed + attempt.surplus if row.group == number)
             if group.most is None or has >= group.most:
                 continue
             found = self._one_more(attempt, number, group)
-            if found is not None:
+            if not isinstance(found, Code):
                 return found
-        return None
+            stopped = stopped or found
+        return stopped
 
-    def _one_more(self, attempt: Attempt, number: int, group: Group) -> tuple[Placed, Option] | None:
+    def _one_more(self, attempt: Attempt, number: int, group: Group) -> tuple[Placed, Option] | Code:
         board = self._board
         case, option = self._single(attempt, number, group)
-        if not board.entitled(case, option) or not board.quota(case, option):
-            return None
+        if not board.entitled(case, option):
+            return Code.TEAM_LIMIT
         queue = board.queues.get(attempt.queue or 0)
         room = None if queue is None else board.user_room(case.place, queue, attempt.user)
         if room is not None and room < option.units:
-            return None
+            return Code.USER_LIMIT
+        if not board.quota(case, option):
+            return Code.LEND_LIMIT if fits(board.ground, option) else Code.NO_FREE_CAPACITY
         asker = Asker(case, attempt.job, -(1 << 30), attempt.ends_by)
         if not board.leaves_quota(asker, option, board.plans):
-            return None
-        domain = self._domain(attempt, group)
+            return Code.WOULD_DELAY
+        domain = self._domain(attempt, number, group)
         ground = board.view(asker, option, everything=True)
         best: tuple[int, int] | None = None
         pattern = option.patterns[0]
@@ -93,7 +113,7 @@ class Surplus:
             if best is None or key < best:
                 best = key
         if best is None or witness(ground, option) is None:
-            return None
+            return Code.WOULD_DELAY if board.ground.within(domain, pattern) else Code.NO_FREE_CAPACITY
         return Placed(group=number, node=best[1], tasks=1), option
 
     def _single(self, attempt: Attempt, number: int, group: Group) -> tuple[Case, Option]:
@@ -112,10 +132,10 @@ class Surplus:
             known = self._options[key] = (Case(self._board.tree.number[attempt.team], shape), shape.options[0])
         return known
 
-    def _domain(self, attempt: Attempt, group: Group) -> tuple[int | str | None, ...]:
-        """Return the domain in which the job must stay: its cluster, or what it requires."""
+    def _domain(self, attempt: Attempt, number: int, group: Group) -> tuple[int | str | None, ...]:
+        """Return the domain in which the group must stay: the job's cluster, or what it requires."""
         board = self._board
-        first = attempt.placed[0].node
+        first = next((row.node for row in attempt.placed if row.group == number), attempt.placed[0].node)
         path = board.ground.paths.get(first, (0,))
         if group.topology is not None and group.topology.near is Near.REQUIRED:
             return (*path, first)[: group.topology.level + 2]

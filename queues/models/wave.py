@@ -28,7 +28,8 @@ class Wave(models.Model):
     lease of the worker that tells it. ``launched_at``: the objects exist. ``seen_at``: a list or watch has shown them.
     ``stopped_at``: the cluster agreed to delete them. ``deadline_at`` ends a state that lasts too long.
     Of an elastic job one wave has the minimum; each other one is surplus, and ``base`` names the first.
-    ``grows_from``: the job gave surplus back and does not grow before (kept on the base).
+    ``grows_from``: the job gave surplus back and does not grow before; ``stalled`` is what stops it from growing to
+    its maximum. Both are kept on the first.
     """
 
     uid = models.UUIDField(unique=True)
@@ -51,6 +52,7 @@ class Wave(models.Model):
     deadline_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=30, blank=True)
     grows_from = models.DateTimeField(null=True)
+    stalled = models.CharField(max_length=30, blank=True)
     wish = models.CharField(max_length=10, choices=Wish, default=Wish.LAUNCH)
     wish_due_at = models.DateTimeField(null=True)
     wish_tries = models.PositiveIntegerField(default=0)

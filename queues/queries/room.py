@@ -10,7 +10,7 @@ def held(world: World) -> Mapping[int, int]:
     """Return the units that our tasks hold, by node."""
     units: dict[int, int] = defaultdict(int)
     for attempt in world.attempts:
-        for row in attempt.placed:
+        for row in attempt.placed + attempt.surplus:
             units[row.node] += row.tasks * attempt.groups[row.group].units
     return units
 
