@@ -159,9 +159,8 @@ class Lane:
             if stream.key != key or stream.head is None:
                 continue  # who asked lets those behind go first
             if option is not None:
-                room = self._board.user_room(self._place, stream.queue, stream.user)
-                soft = self._board.soft_of_user.get((self._place, stream.user), 0)
-                if room is None or room + soft >= option.units or not self._user_limits:
+                room = self._board.hard_room(self._place, stream.queue, stream.user)
+                if room is None or room >= option.units or not self._user_limits:
                     return Candidate(stream, option, key)
             heappop(rows)
         return None

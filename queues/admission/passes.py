@@ -80,7 +80,7 @@ class Passes:
         tournament = Tournament(board, self._able(self._may_be_inside), self._inside_option, guaranteed=True)
         while candidate := tournament.winner():
             stream, option = candidate.stream, candidate.option
-            if board.admissible(stream.asker(), option):
+            if self._may_start(stream, option):
                 self._start(stream, option)
             elif (recall := self._from_surplus(stream, option)) is not None:
                 self._claim(stream, option, recall, Standing.GUARANTEED)
@@ -159,7 +159,8 @@ class Passes:
         return recall
 
     def _claimant(self, stream: Stream, option: Option, *, young: bool = False) -> Claimant:
-        return Claimant(self._board, stream.asker(), option, stream.queue, stream.job_class.priority, young=young)
+        base, user = stream.job_class.priority, stream.user
+        return Claimant(self._board, stream.asker(), option, stream.queue, base, user=user, young=young)
 
     def _waits_for_age(self, stream: Stream, option: Option) -> bool:
         """Whether only the minimum run time of others stands between the job and its claim."""
@@ -243,7 +244,8 @@ class Passes:
 
     def _claimant_of(self, row: Sent, option: Option) -> Claimant:
         stream = row.stream
-        return Claimant(self._board, row.asker, option, stream.queue, stream.job_class.priority, young=False)
+        base, user = stream.job_class.priority, stream.user
+        return Claimant(self._board, row.asker, option, stream.queue, base, user=user, young=False)
 
     def _any_surplus(self) -> bool:
         return self._board.with_surplus > 0
@@ -254,7 +256,7 @@ class Passes:
         )
         while candidate := tournament.winner():
             stream, option = candidate.stream, candidate.option
-            if self._board.admissible(stream.asker(), option):
+            if self._may_start(stream, option):
                 self._start(stream, option)
             elif (recall := self._from_surplus(stream, option)) is not None:
                 self._claim(stream, option, recall, self._standing(stream, option))
@@ -325,6 +327,14 @@ class Passes:
         return True
 
     # --- steps
+
+    def _may_start(self, stream: Stream, option: Option) -> bool:
+        """Whether the job may start now as it is; a user's limit that surplus fills lets it only claim that back."""
+        board = self._board
+        if not board.admissible(stream.asker(), option):
+            return False
+        room = board.user_room(stream.case.place, stream.queue, stream.user) if self._any_surplus() else None
+        return room is None or room >= option.units
 
     def _able(self, may: MayTakePart) -> Iterator[Stream]:
         """Yield the streams of classes that could take part in a pass now."""

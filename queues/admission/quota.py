@@ -254,8 +254,8 @@ def in_use(world: World, *, count_lost: bool = False, leaving: bool = True) -> t
         firm = not (attempt.borrow and attempt.preemptible)
         for flavor, units in demand(attempt).items():
             result[flavor].take(place, units)
-            if firm:
-                result[flavor].take_firm(place, units)
+        for flavor, units in demand(attempt, surplus=False).items() if firm else ():
+            result[flavor].take_firm(place, units)
     return tree, result
 
 

@@ -35,7 +35,9 @@ class Recall:
 class Claimant:
     """One job that looks for units on one option, on the board as it is now."""
 
-    def __init__(self, board: Board, asker: Asker, option: Option, queue: Queue, base: int, *, young: bool) -> None:
+    def __init__(
+        self, board: Board, asker: Asker, option: Option, queue: Queue, base: int, *, user: int, young: bool
+    ) -> None:
         """``base`` is the job's class priority; ``young`` also counts tasks within their minimum run time."""
         self._board = board
         self._asker = asker
@@ -43,6 +45,8 @@ class Claimant:
         self._option = option
         self._queue = queue
         self._base = base
+        self._user = user
+        self._given_back = [0, 0]
         self._young = young
         self._lines: dict[int, Line] = {}
         self._ground: Ground | None = None
@@ -150,10 +154,28 @@ class Claimant:
         """Free all surplus in the trial; return its tasks in the order in which they are taken back."""
         board = self._board
         rows = surplus_order(board, self._case.place)
+        self._given_back = [0, 0]
         for attempt, row in rows:
+            self._give_back(attempt, row, 1)
             for node, room in rooms_of(attempt, (row,)).items():
                 self._trial.shift(node, room)
         return rows
+
+    def _give_back(self, attempt: Attempt, row: Placed, sign: int) -> None:
+        """Count surplus of the claimant's user that goes in the trial, in the team and in the queue."""
+        if attempt.user == self._user and self._board.tree.number[attempt.team] == self._case.place:
+            units = sign * row.tasks * attempt.groups[row.group].units
+            self._given_back[0] += units
+            self._given_back[1] += units if attempt.queue == self._queue.id else 0
+
+    def _user_has_room(self) -> bool:
+        """Whether the user's limits leave room, asked only where surplus may fill them: else it has been asked."""
+        in_team, in_queue = self._given_back
+        if not self._board.with_surplus:
+            return True
+        place, queue = self._case.place, self._queue
+        room = self._board.user_room(place, queue, self._user, soft_in_team=in_team, soft_in_queue=in_queue)
+        return room is None or room >= self._option.units
 
     @property
     def _trial(self) -> Ground:
@@ -173,6 +195,7 @@ class Claimant:
             freed = rooms_of(attempt, (row,))
             units = units_of(attempt, (row,))
             place = self._board.tree.number[attempt.team]
+            self._give_back(attempt, row, -1)
             for node, room in freed.items():
                 self._trial.shift(node, negative(room))
             for flavor, count in units.items():
@@ -181,6 +204,7 @@ class Claimant:
             if self._succeeds(gone):
                 needed.remove((attempt, row))
                 continue
+            self._give_back(attempt, row, 1)
             for node, room in freed.items():
                 self._trial.shift(node, room)
             for flavor, count in units.items():
@@ -282,7 +306,7 @@ class Claimant:
         return None not in inner
 
     def _succeeds(self, chosen: list[Candidate]) -> bool:
-        return self._has_quota(chosen) and self._witness(chosen) is not None
+        return self._user_has_room() and self._has_quota(chosen) and self._witness(chosen) is not None
 
     def _has_quota(self, chosen: list[Candidate]) -> bool:
         """Whether quota is there once the victims have gone."""

@@ -24,7 +24,8 @@ class Usage:
         self.used_value: dict[tuple[int, int], int] = {}
         self.used_in_team: dict[tuple[int, int], int] = {}
         self.used_in_queue: dict[tuple[int, int], int] = {}
-        self.soft_of_user: dict[tuple[int, int], int] = {}
+        self.soft_in_team: dict[tuple[int, int], int] = {}
+        self.soft_in_queue: dict[tuple[int, int], int] = {}
         self._cases: dict[int, Case] = {}
         self._one_case: dict[tuple[int, int], Case] = {}
 
@@ -56,13 +57,13 @@ class Usage:
             self.count_user(place, attempt.queue, attempt.user, flavor, units * sign, soft=soft)
 
     def use(self, place: int, flavor: int, units: int, *, firm: bool, soft: bool = False) -> None:
-        """Count units of a team; soft ones do not count where guarantees are judged."""
+        """Count units of a team; soft ones do not count where guarantees are judged, and are never firm."""
         line = self.lines[flavor]
         line.take(place, units)
         hard = self.hard[flavor]
         if hard is not line and not soft:
             hard.take(place, units)
-        if firm:
+        if firm and not soft:
             line.take_firm(place, units)
 
     def count_user(
@@ -71,7 +72,9 @@ class Usage:
         """Count units of a user in a team and a queue."""
         key = (place, user)
         if soft:
-            self.soft_of_user[key] = self.soft_of_user.get(key, 0) + units
+            self.soft_in_team[key] = self.soft_in_team.get(key, 0) + units
+            if queue is not None:
+                self.soft_in_queue[queue, user] = self.soft_in_queue.get((queue, user), 0) + units
         else:
             self.used_value[key] = self.used_value.get(key, 0) + units * self.flavors[flavor].value
         self.used_in_team[key] = self.used_in_team.get(key, 0) + units
@@ -135,13 +138,23 @@ class Usage:
             self.lines[flavor].available(case.place) >= units for flavor, units in option.needs
         ) and self.covered(case, option)
 
-    def user_room(self, place: int, queue: Queue, user: int) -> int | None:
-        """Return how many more units the user may have here by the limits of team and queue; None: no limit."""
+    def user_room(
+        self, place: int, queue: Queue, user: int, *, soft_in_team: int = 0, soft_in_queue: int = 0
+    ) -> int | None:
+        """Return how many more units the user may have here by the limits of team and queue; None: no limit.
+
+        So much surplus of theirs, in the team and in the queue, is taken to be given back.
+        """
         limits = (
-            (self.team(place).per_user_limit, self.used_in_team.get((place, user), 0)),
-            (queue.per_user_limit, self.used_in_queue.get((queue.id, user), 0)),
+            (self.team(place).per_user_limit, self.used_in_team.get((place, user), 0) - soft_in_team),
+            (queue.per_user_limit, self.used_in_queue.get((queue.id, user), 0) - soft_in_queue),
         )
         return min((limit - used for limit, used in limits if limit is not None), default=None)
+
+    def hard_room(self, place: int, queue: Queue, user: int) -> int | None:
+        """Return how many more units the user may have here, all surplus of theirs given back."""
+        soft = self.soft_in_team.get((place, user), 0), self.soft_in_queue.get((queue.id, user), 0)
+        return self.user_room(place, queue, user, soft_in_team=soft[0], soft_in_queue=soft[1])
 
     def suppose(self, case: Case, option: Option, user: int, times: int) -> None:
         """Count ``times`` admissions as usage, without nodes: the turns that come next see it."""
