@@ -81,6 +81,7 @@ def launch_of(wave: Wave, tasks: Iterable[Task], groups: Sequence[TaskGroup], fl
         fence_seconds=_fence(wave),
         task_count=sum(group.most or group.tasks for group in groups),
         elastic=_elastic(wave, groups) if job.shape == JobShape.ELASTIC else None,
+        labels=tuple(sorted(job.labels.items())),
     )
 
 

@@ -138,7 +138,7 @@ def _failure_limits(launch: Launch, group: GroupSpec) -> Manifest:
 def _template(launch: Launch, group: GroupSpec) -> Manifest:
     return {
         "metadata": {
-            "labels": _labels(launch, group),
+            "labels": {**names.pod_labels(launch.labels), **_labels(launch, group)},
             "annotations": {**dict(group.annotations), **_annotations(launch)},
         },
         "spec": _pod(launch, group),

@@ -1,6 +1,7 @@
 """The names and labels of our Kubernetes objects, from ids alone, so that doing it again gives the same."""
 
 import re
+from collections.abc import Iterable
 from hashlib import sha256
 
 PREFIX = "tidegate.io"
@@ -22,6 +23,9 @@ _LONGEST = 63
 _DIGEST = 8
 _HEX_ID = re.compile(r"[0-9a-f]{32}")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_RESERVED = r"(?:[a-z0-9.-]*\.)?(?:kubernetes\.io|k8s\.io|x-k8s\.io|tidegate\.io)/"
+_PREFIX = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*/"
+_LABEL_KEY = re.compile(rf"(?!{_RESERVED})(?:{_PREFIX})?[A-Za-z0-9](?:[A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?")
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -45,6 +49,11 @@ def label_value(text: str) -> str:
     if _LABEL_VALUE.fullmatch(text):
         return text
     return _likeness(re.sub(r"[^A-Za-z0-9._-]+", "-", text), text, longest=_LONGEST)
+
+
+def pod_labels(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return those of a job's own labels that its pods can carry: well formed, and no domain's of Kubernetes or ours."""
+    return {key: value for key, value in pairs if _LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value)}
 
 
 def dns_label(text: str, *, longest: int = _LONGEST) -> str:

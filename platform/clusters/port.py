@@ -223,7 +223,7 @@ class Launch:
     """A wave to run: everything that its Kubernetes objects need.
 
     ``wave`` is its UUID, ``number`` counts the job's waves from 1. ``gang``: one task that fails ends the others, which
-    is not so of what an elastic job has beyond its least.
+    is not so of what an elastic job has beyond its least. ``labels`` are the owner's for the pods.
     """
 
     wave: str
@@ -243,6 +243,7 @@ class Launch:
     fence_seconds: int | None = None
     task_count: int = 0
     elastic: Elastic | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
