@@ -8,7 +8,7 @@ from django.db.models import Count, F
 from queues import endings, hints
 from queues.admission.world import JobShape
 from queues.limits import deadline
-from queues.models import Job, Task, Wave
+from queues.models import Job, JobEvent, Task, Wave
 from queues.progress import Trouble
 from queues.sight import COLUMNS, Sight
 from queues.states import JobState, TaskState, WaveState
@@ -105,20 +105,26 @@ def _start_job(wave: Wave, *, now: datetime) -> None:
     if job.start_failures:
         fields["start_failures"] = 0
     if job.state == JobState.ADMITTED:
-        waited = "" if job.attempt == 1 else f", attempt {job.attempt}"
-        details = {"wave": wave.number, "attempt": job.attempt}
+        said = running_event(wave, job, now=now)
         step(
             job.id,
             JobState.ADMITTED,
             JobState.RUNNING,
             now=now,
-            event="started",
-            summary=f"Running{waited}",
-            details=details,
+            event=said.type,
+            summary=said.summary,
+            details=said.details,
             reason_code="",
             reason_text="",
             **fields,
         )
+
+
+def running_event(wave: Wave, job: Job, *, now: datetime) -> JobEvent:
+    """Return what is recorded, not written yet, when a job's first pod of an attempt runs."""
+    again = "" if job.attempt == 1 else f", attempt {job.attempt}"
+    details = {"wave": wave.number, "attempt": job.attempt}
+    return JobEvent(job_id=job.id, at=now, type="started", summary=f"Running{again}", details=details)
 
 
 def _retry(job: Job, failed: list[Task], stopped: list[Task], *, now: datetime) -> None:

@@ -10,11 +10,13 @@ from django.db.models import Q, Sum
 from clusters.port import NodeSeen, PodSeen, Taint
 from queues.models import Node, Task
 from queues.states import TASK_HOLDING
-from queues.view import ENDED_PHASES, View, valid_uids
+from queues.view import ENDED_PHASES, MachineRows, View, valid_uids
 from tenants.models import Flavor
 
 # A node that is silent this long counts as lost, with all that ran on it.
 LOST_AFTER = timedelta(minutes=5)
+# Only the watcher writes what it reads of the nodes: for so long it need not look again where nothing has changed.
+TRUSTED_FOR = timedelta(seconds=5)
 # Taints that say again what ``cordoned`` and ``ready`` say.
 STATE_TAINTS = frozenset(
     {"node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
@@ -36,6 +38,8 @@ class Places:
 
 def observe(cluster: int, view: View, *, now: datetime, names: Collection[str] | None = None) -> Places:
     """Keep what the view shows of the nodes (only of the named ones, where names are given)."""
+    if names is not None and not names and view.machine_rows and now - view.machine_rows.at < TRUSTED_FOR:
+        return _places(view.machine_rows.rows, changed=False, now=now)
     flavors = list(Flavor.objects.order_by("id"))
     rows = Node.objects.filter(cluster_id=cluster).order_by("id")
     stored = {row.name: row for row in (rows if names is None else rows.filter(name__in=names))}
@@ -59,17 +63,26 @@ def observe(cluster: int, view: View, *, now: datetime, names: Collection[str] |
         Node.objects.bulk_update(changed, [*FACTS, "not_ready_since", "gone_at", "changed_at"], batch_size=500)
     if new or changed or names is None:
         _count_flavors(flavors)
-    known = rows.values_list("id", "name", "gone_at", "not_ready_since")
+    known = list(rows.values_list("id", "name", "gone_at", "not_ready_since"))
+    view.machine_rows = MachineRows(now, known)
+    return _places(known, changed=bool(new or changed), now=now)
+
+
+def _places(
+    known: Collection[tuple[int, str, datetime | None, datetime | None]], *, changed: bool, now: datetime
+) -> Places:
     return Places(
         ids={name: pk for pk, name, _, _ in known},
         names={pk: name for pk, name, _, _ in known},
         lost=frozenset(pk for pk, _, gone, silent in known if gone or (silent and silent + LOST_AFTER <= now)),
-        changed=bool(new or changed),
+        changed=changed,
     )
 
 
 def count_outside(cluster: int, view: View, *, now: datetime, names: Collection[str] | None = None) -> bool:
     """Keep what pods use on nodes that no task of ours accounts for; return whether that changed."""
+    if names is not None and not names:
+        return False
     resources = dict(Flavor.objects.values_list("id", "resource"))
     rows = Node.objects.filter(cluster_id=cluster, gone_at=None).defer("labels", "taints").order_by("id")
     if names is not None:

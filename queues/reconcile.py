@@ -3,33 +3,38 @@
 Feeding the same view again changes nothing. What is unknown has not failed; units are free when pods have ended.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from clusters.port import Pin, Placement, WaveRef
-from queues import endings, moves, tails
+from clusters.port import Pin, Placement, PodSeen, WaveRef
+from queues import endings, moves, smooth, tails
 from queues.models import Job, Task, Wave
 from queues.models.wave import Wish
 from queues.nodes import Places, count_outside, observe
 from queues.sight import SKEW, Sight, look
-from queues.states import HOLDING, TaskState, WaveState
-from queues.view import View, valid_uids
+from queues.states import HOLDING, TASK_HOLDING, TaskState, WaveState
+from queues.view import TaskKey, View, valid_uids
 from tenants.models import Flavor
 
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """What a pass found: pods to pin, objects without a wave, jobs that moved, whether nodes changed or tasks ended."""
+    """What a pass found: pods to pin, objects without a wave, jobs that moved, whether nodes changed or tasks ended.
+
+    ``held`` are the tasks that held as it began.
+    """
 
     pins: list[Pin] = field(default_factory=list)
     strays: list[WaveRef] = field(default_factory=list)
     jobs: set[int] = field(default_factory=set)
     nodes: bool = False
     freed: bool = False
+    held: set[TaskKey] = field(default_factory=set)
 
 
 def reconcile(cluster: int, view: View, *, now: datetime) -> Findings:
@@ -43,10 +48,13 @@ def reconcile(cluster: int, view: View, *, now: datetime) -> Findings:
 
 def follow(cluster: int, view: View, *, now: datetime) -> Findings:
     """Bring those rows in line that changes have touched since the last pass."""
-    places = observe(cluster, view, now=now, names=view.places)
+    places = observe(cluster, view, now=now, names=view.machines)
     touched = Wave.objects.filter(cluster_id=cluster, state__in=HOLDING, uid__in=valid_uids(view.waves))
     findings = _follow(touched, view, places, now)
-    findings.nodes = count_outside(cluster, view, now=now, names=view.places) or places.changed
+    # A pod whose task held is accounted for, before and after: of our pods only the others are counted.
+    odd = {node for key, nodes in view.active.items() if key not in findings.held for node in nodes}
+    counted = view.machines | view.places | odd
+    findings.nodes = count_outside(cluster, view, now=now, names=counted) or places.changed
     return findings
 
 
@@ -60,14 +68,28 @@ def awaits_list(cluster: int, view: View) -> bool:
 
 def _follow(waves: QuerySet[Wave], view: View, places: Places, now: datetime) -> Findings:
     findings = Findings()
-    placements = {pk: Placement(word) for pk, word in Flavor.objects.values_list("id", "placement")}
     # Of thousands of rows most are as they should be: what is large and not looked at is left where it is.
     light = waves.select_related("job").defer("job__spec", "job__labels", "wish_error").order_by("id")
+    gated: list[tuple[Task, PodSeen]] = []
+    going: list[Sight] = []
+    rough: list[Sight] = []
     for wave, tasks in _with_tasks(light):
+        uid = str(wave.uid)
+        findings.held |= {(uid, task.group, task.pod_index) for task in tasks if task.state in TASK_HOLDING}
         sight = look(wave, tasks, view, places, now=now)
-        findings.pins += _pins(sight, places, placements)
+        gated += _gated(sight)
         if sight.moves:
-            _move(sight, view, places, now, findings)
+            (going if smooth.goes_well(sight) else rough).append(sight)
+    findings.pins += _pins(gated, places)
+    for start in range(0, len(going), smooth.BATCH):
+        moved = smooth.move(
+            going[start : start + smooth.BATCH], partial(look, view=view, places=places, now=now), now=now
+        )
+        findings.jobs |= moved.jobs
+        findings.freed |= moved.ended
+        rough += moved.left
+    for sight in rough:
+        _move(sight, view, places, now, findings)
     return findings
 
 
@@ -99,20 +121,29 @@ def _move(stale: Sight, view: View, places: Places, now: datetime, findings: Fin
     findings.freed |= bool(sight.ended)
 
 
-def _pins(sight: Sight, places: Places, placements: dict[int, Placement]) -> Iterator[Pin]:
-    """Yield where gated pods may go: to the witness of their tasks, unless the wave is on its way out."""
+def _gated(sight: Sight) -> Iterator[tuple[Task, PodSeen]]:
+    """Yield the tasks whose pods wait for their node, unless the wave is on its way out."""
     if sight.wave.state == WaveState.EVICTING:
         return
     for task in sight.tasks:
         pod = sight.pods.get((task.group, task.pod_index))
         if pod is not None and pod.gated and not pod.leaving and sight.now[task.id].state is TaskState.PENDING:
-            yield Pin(
-                namespace=pod.namespace,
-                pod=pod.name,
-                node=places.names[task.node_id],
-                task=task.index,
-                placement=placements.get(task.flavor_id, Placement.PIN),
-            )
+            yield task, pod
+
+
+def _pins(gated: Sequence[tuple[Task, PodSeen]], places: Places) -> Iterator[Pin]:
+    """Yield where gated pods may go: to the witness of their tasks."""
+    if not gated:
+        return
+    placements = dict(Flavor.objects.values_list("id", "placement"))
+    for task, pod in gated:
+        yield Pin(
+            namespace=pod.namespace,
+            pod=pod.name,
+            node=places.names[task.node_id],
+            task=task.index,
+            placement=Placement(placements.get(task.flavor_id, Placement.PIN)),
+        )
 
 
 def _sweep(view: View) -> Iterator[WaveRef]:

@@ -2,8 +2,9 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from clusters.port import Change, Inventory, NodeSeen, PodPhase, PodSeen, WaveSeen
@@ -11,11 +12,23 @@ from clusters.port import Change, Inventory, NodeSeen, PodPhase, PodSeen, WaveSe
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ENDED_PHASES = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
+TaskKey = tuple[str, int, int | None]
+"""Wave, group and completion index."""
+
+
+class MachineRows(NamedTuple):
+    """The nodes' rows of a cluster as they were read: id, name, since when it is gone, and since when not ready."""
+
+    at: datetime
+    rows: Sequence[tuple[int, str, datetime | None, datetime | None]]
+
 
 class View:
     """One cluster as seen. ``as_of`` is a moment before its list began: what was told before then shows in it.
 
-    ``waves`` and ``places`` collect which waves (UUIDs) and nodes (names) were touched by changes.
+    Changes are collected until ``settle``: ``waves`` (UUIDs) that they touched, ``machines`` (names of nodes) that
+    changed themselves, ``places`` on which others' pods changed, and ``active``, on which nodes a task of ours has, or
+    had until then, a pod that has not ended. ``machine_rows`` is what the last reading of the nodes' rows showed.
     """
 
     def __init__(self, inventory: Inventory, *, as_of: datetime) -> None:
@@ -24,7 +37,10 @@ class View:
         self.position: Mapping[str, str] = inventory.position
         self.nodes = {node.name: node for node in inventory.nodes}
         self.waves: set[str] = set()
+        self.machines: set[str] = set()
         self.places: set[str] = set()
+        self.active: dict[TaskKey, set[str]] = defaultdict(set)
+        self.machine_rows: MachineRows | None = None
         self._pods: dict[str, PodSeen] = {}
         self._objects: dict[str, WaveSeen] = {}
         self._pods_of: dict[str, set[str]] = defaultdict(set)
@@ -41,7 +57,7 @@ class View:
         self.position = change.position or self.position
         match change.seen:
             case NodeSeen() as node:
-                self.places.add(node.name)
+                self.machines.add(node.name)
                 if change.deleted:
                     self.nodes.pop(node.name, None)
                 else:
@@ -63,7 +79,9 @@ class View:
     def settle(self) -> None:
         """Forget what was touched, and the pods that were deleted after their end."""
         self.waves.clear()
+        self.machines.clear()
         self.places.clear()
+        self.active.clear()
         while self._parting:
             self._drop_pod(self._parting.pop())
 
@@ -88,7 +106,15 @@ class View:
         if pod.wave:
             self.waves.add(pod.wave)
         before = self._pods.get(pod.uid)
-        self.places.update(node for node in (pod.node, before.node if before else None) if node)
+        # A pod that had ended and still has uses nothing, and used nothing.
+        using = [each for each in (before, pod) if each is not None and each.phase not in ENDED_PHASES]
+        nodes = {each.node for each in (before, pod) if using and each is not None and each.node}
+        if not nodes:
+            return
+        if pod.wave:
+            self.active[pod.wave, pod.group, pod.index].update(nodes)
+        else:
+            self.places.update(nodes)
 
     def _put_pod(self, pod: PodSeen) -> None:
         self._pods[pod.uid] = pod

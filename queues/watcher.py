@@ -93,6 +93,7 @@ class Follower:
         self._strays: set[str] = set()
         self._failures = 0
         self._locked_on: object = None
+        self._row: int | None = None
 
     def run(self, stop: Event) -> None:
         """Follow until ``stop`` is set. Of several processes one follows and the others stand by."""
@@ -197,8 +198,9 @@ class Follower:
         return min(2.0 ** min(self._failures - 1, 5), LONGEST_PAUSE)
 
     def _id(self) -> int:
-        row, _ = ClusterState.objects.get_or_create(name=self.name)
-        return row.id
+        if self._row is None:
+            self._row = ClusterState.objects.get_or_create(name=self.name)[0].id
+        return self._row
 
     def _state(self) -> QuerySet[ClusterState]:
         return ClusterState.objects.filter(id=self._id())

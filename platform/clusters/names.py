@@ -52,7 +52,7 @@ def label_value(text: str) -> str:
 
 
 def pod_labels(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return those of a job's own labels that its pods can carry: well formed, and no domain's of Kubernetes or ours."""
+    """Return those of a job's own labels that its pods can carry: well formed, not of Kubernetes' domains or ours."""
     return {key: value for key, value in pairs if _LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value)}
 
 

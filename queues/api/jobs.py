@@ -234,9 +234,10 @@ def _detail(by: Actor, uid: UUID, now: datetime) -> dict[str, Any]:
 
 
 def _submitted(view: RestView, done: services.Submitted) -> Response:
-    uid = done.job.uid
+    uid, by = done.job.uid, view.actor
+    new = done.spec and shapes.JobDetailOut.show(queries.new_job(done.job, done.spec, by))
     data = {
-        **_detail(view.actor, uid, view.now),
+        **(new or _detail(by, uid, view.now)),
         "created": done.created,
         "terminal": done.terminal,
         "warnings": [{"code": notice.code, "detail": notice.detail} for notice in done.warnings],

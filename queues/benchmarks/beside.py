@@ -3,11 +3,11 @@
 The bench's driver imports this class, makes cluster and nodes, submits, and watches the pods; see manage.py bench.
 """
 
+import http.client
 import json
 import os
 import threading
 import time
-import http.client
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,8 +60,11 @@ class Tidegate:
         django.setup()
         from queues.benchmarks import besideworld  # noqa: PLC0415
 
-        self.token = besideworld.make(load, within=self.options.get("within", "lower_priority"),
-            min_runtime=timedelta(seconds=float(self.options.get("min_runtime", 0))))
+        self.token = besideworld.make(
+            load,
+            within=self.options.get("within", "lower_priority"),
+            min_runtime=timedelta(seconds=float(self.options.get("min_runtime", 0))),
+        )
         self.ensemble.start()
         self.ensemble.wait_for_web()
         besideworld.wait_for_nodes(READY_SECONDS)

@@ -55,7 +55,10 @@ def make(load: Any, *, within: str, min_runtime: timedelta) -> str:  # noqa: ANN
 def wait_for_nodes(seconds: float) -> None:
     """Wait until the watcher has shown all that the teams are promised."""
     end = time.monotonic() + seconds
-    while sum(Flavor.objects.values_list("usable", flat=True)) < sum(Quota.objects.values_list("guaranteed", flat=True)) or not Node.objects.exists():
+    while (
+        sum(Flavor.objects.values_list("usable", flat=True)) < sum(Quota.objects.values_list("guaranteed", flat=True))
+        or not Node.objects.exists()
+    ):
         if time.monotonic() > end:
             raise TimeoutError("the watcher has not shown the nodes")
         time.sleep(0.1)

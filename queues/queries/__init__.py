@@ -11,6 +11,7 @@ from queues.queries.jobs import count_jobs, job, jobs
 from queues.queries.lines import priority_classes, queue, queues
 from queues.queries.loans import loans
 from queues.queries.logs import last_lines, log_choices, log_source
+from queues.queries.newjob import new_job
 from queues.queries.nodes import allocation, node, nodes
 from queues.queries.order import explain, queue_order
 from queues.queries.overview import freshness, overview
@@ -33,6 +34,7 @@ __all__ = [
     "log_choices",
     "log_source",
     "manifest",
+    "new_job",
     "node",
     "nodes",
     "overview",

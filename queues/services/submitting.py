@@ -31,12 +31,16 @@ class IfExists(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A job that is there now; ``created`` False and perhaps ``terminal`` where external_id had been used before."""
+    """A job that is there now; ``created`` False and perhaps ``terminal`` where external_id had been used before.
+
+    ``spec`` is what a new one was made from, None for a rerun.
+    """
 
     job: Job
     created: bool = True
     terminal: bool = False
     warnings: tuple[Notice, ...] = ()
+    spec: Spec | None = None
 
 
 Outcome = Submitted | DomainError
@@ -154,7 +158,11 @@ def _write(
     hints.wake()
     hints.tell_pages("jobs", "queue", *sorted({f"team:{draft.spec.team.name}" for draft in new.values()}))
     return {
-        place: Submitted(job=jobs[place], warnings=ceilings.warnings(draft.spec))
+        place: Submitted(
+            job=jobs[place],
+            warnings=ceilings.warnings(draft.spec),
+            spec=None if draft.cloned_from else draft.spec,
+        )
         if first_of[place] == place
         else _twice(jobs[first_of[place]], if_exists)
         for place, draft in new.items()

@@ -124,6 +124,30 @@ def test_one_task_is_one_pinned_pod() -> None:
     }
 
 
+def test_a_jobs_own_labels_are_on_its_pods_but_for_what_kubernetes_would_refuse_or_others_own() -> None:
+    own = (
+        ("team.example/run", "8f2c"),
+        ("experiment", "a b"),
+        ("kubernetes.io/x", "1"),
+        ("batch.kubernetes.io/job-name", "1"),
+        ("tidegate.io/wave", "stolen"),
+        ("plain", "yes"),
+    )
+    wave = replace(launch(group("h1")), labels=own)
+
+    template = manifests.job(wave, wave.groups[0])["spec"]["template"]
+
+    labels = template["metadata"]["labels"]
+    assert {key: labels.get(key) for key, _ in own} == {
+        "team.example/run": "8f2c",
+        "experiment": None,
+        "kubernetes.io/x": None,
+        "batch.kubernetes.io/job-name": None,
+        "tidegate.io/wave": wave.wave,
+        "plain": "yes",
+    }
+
+
 def test_a_gang_over_nodes_is_gated_and_knows_its_ranks() -> None:
     wanted = launch(group("gpu-1", "gpu-2"))
 

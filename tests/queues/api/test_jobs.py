@@ -58,6 +58,31 @@ def submit(by: Client, **changes: Any) -> dict[str, Any]:  # noqa: ANN401  field
     return dict(answer.json())
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metadata": {"labels": {"a": "b"}, "external_id": "x/1"}},
+        {"shape": "gang", "tasks": 3, "time_limit": "90m", "priority": "high", "borrow": False, "retries": 2},
+        {"shape": "independent", "tasks": 5, "gpus": {"count": 2, "type": ["l40s", "h100"]}},
+    ],
+)
+def test_what_a_submission_answers_is_what_the_job_itself_would(ann: Client, changes: dict[str, Any]) -> None:
+    answer = submit(ann, **changes)
+    shown = ann.get(f"{JOBS}/{answer['id']}").json()
+
+    told = {key: value for key, value in answer.items() if key in shown}
+    assert told == shown | {"position": None}
+    assert answer.keys() - shown.keys() == {"created", "terminal", "warnings"}
+
+
+def test_a_submission_asks_the_database_few_things(ann: Client) -> None:
+    submit(ann)
+    with CaptureQueriesContext(connection) as said:
+        submit(ann)
+
+    assert len(said) <= 13
+
+
 def test_a_job_is_submitted_and_shown_at_its_address(ann: Client) -> None:
     answer = post(ann, compact(shape="gang", tasks=2, gpus="h100:8", time_limit="2h"))
     shown = ann.get(answer["Location"]).json()
