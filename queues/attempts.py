@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Q
+from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Min, Q
 from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce
 
 from queues.admission.world import Attempt, Group, JobShape, Milliseconds, Near, Placed
 from queues.classes import ask_from_json
@@ -28,7 +29,9 @@ Kind = tuple[int, int, int, int, int]
 class Holding(NamedTuple):
     """Equal tasks of one wave and group on one node.
 
-    ``starting`` counts those that do not run yet, ``told`` is when the last of them had to leave for a claim.
+    ``starting`` counts those that do not run yet, ``told`` is when the last of them had to leave for a claim, ``saved``
+    when the last reported a checkpoint, and ``unsaved`` from when on work of one of them is not saved: its start, or
+    its own checkpoint.
     """
 
     wave: int
@@ -43,6 +46,8 @@ class Holding(NamedTuple):
     tasks: int
     starting: int
     told: datetime | None
+    saved: datetime | None
+    unsaved: datetime | None
 
     @property
     def kind(self) -> Kind:
@@ -59,8 +64,8 @@ def attempts(now: datetime) -> tuple[Attempt, ...]:
     tasks = Task.objects.filter(state__in=TASK_HOLDING).order_by().annotate(leaves=_is(state=TaskState.LEAVING))
     tasks = tasks.annotate(claimed=_is(eviction__isnull=False))
     starting = Count("id", filter=Q(state=TaskState.PENDING))
-    counts = {"held": Count("id"), "starting": starting, "told": Max("eviction__at")}
-    for row in tasks.values_list(*COLUMNS).annotate(**counts):
+    counts = {"held": Count("id"), "starting": starting, "told": Max("eviction__at"), "saved": Max("saved_at")}
+    for row in tasks.values_list(*COLUMNS).annotate(**counts, unsaved=Min(Coalesce("saved_at", "started_at"))):
         holding[row[0]].append(Holding(*row))
     waves = Wave.objects.filter(state__in=HOLDING).select_related("job__queue").order_by("id")
     found = list(waves.defer("job__spec", "job__labels"))
@@ -190,11 +195,22 @@ def _attempt(wave: Wave, holding: Sequence[Holding], now: datetime, *, leaves: b
         priority=wave.priority,
         # Of what has not started yet no minimum has passed.
         safe_until=milliseconds((wave.started_at or now) + job.queue.min_runtime),
+        saved=saved(JobShape(job.shape), holding),
         evictions=job.evictions,
         # Pods always take some time to go: units are free when they have gone, not when they are told.
         grace=max(1, span(job.grace)),
         claimed=claimed,
     )
+
+
+def saved(shape: JobShape, holding: Sequence[Holding]) -> Milliseconds | None:
+    """Return from when on work is not saved: any task's checkpoint is a gang's, other tasks save each its own."""
+    if shape is JobShape.INDEPENDENT:
+        times = [row.unsaved for row in holding]
+        known = [time for time in times if time is not None] if any(row.saved for row in holding) else []
+        return None if len(known) < len(times) or not known else milliseconds(min(known))
+    last = max((row.saved for row in holding if row.saved is not None), default=None)
+    return None if last is None else milliseconds(last)
 
 
 def _gone_by(wave: Wave, holding: Sequence[Holding]) -> Milliseconds | None:

@@ -20,13 +20,15 @@ from queues.models import Job, JobEvent, Wave
 from queues.progress import Trouble
 from queues.states import HOLDING, JobState, WaveState
 from queues.steps import GOING_SLACK, stop_waves
+from queues.waiting import moment
 
 HOUR_SECONDS = 3600
-MOST_NAMED = 3
 RULES = {
     "guarantee": "its guarantee was lent and is taken back",
     "within team": "it has the higher priority in the team",
 }
+# What is stored names nobody of the other side; who may see it reads the name (``queries.history``).
+ANOTHER = "another job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +51,15 @@ class Leaving:
 
     @property
     def lost(self) -> timedelta:
-        """Return what each unit ran in vain: nothing of surplus, as the others go on with its work."""
+        """Return what each unit ran in vain: since its start, or since its last checkpoint.
+
+        Of surplus nothing is lost, as the others go on with its work.
+        """
         if self.wave.started_at is None or self.said.surplus:
             return timedelta()
-        return max(timedelta(), self.now - self.wave.started_at)
+        saved = self.attempt.saved
+        since = self.wave.started_at if saved is None else max(self.wave.started_at, moment(saved))
+        return max(timedelta(), self.now - since)
 
 
 class Left(NamedTuple):
@@ -282,7 +289,7 @@ def _move_gangs(leaving: Sequence[Leaving], now: datetime) -> None:
 
 
 def _message(row: Leaving) -> str:
-    return f"Reclaimed for {row.claimant.name} of {row.claimant.team.name}"
+    return f"Reclaimed for {ANOTHER}: {RULES.get(row.said.rule, row.said.rule)}"
 
 
 def _told_victims(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEvent]:
@@ -298,18 +305,16 @@ def _told_victims(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEven
         tasks, units = sum(row.tasks.total() for row in rows), sum(row.units for row in rows)
         lost = sum(row.units * row.lost.total_seconds() for row in rows)
         what = "" if first.attempt.shape is not JobShape.INDEPENDENT else f" ({tasks} task{'s' * (tasks != 1)})"
-        why = RULES.get(first.said.rule, first.said.rule)
         yield JobEvent(
             job_id=first.victim.id,
             at=now,
             type="evicted",
             summary=(
-                f"{_message(first)}: {why}. {units} GPU{'s' * (units != 1)}{what} go back, "
+                f"{_message(first)}. {units} GPU{'s' * (units != 1)}{what} go back, "
                 f"{_hours(lost)} GPU-hours are lost; it queues again at its old place"
             ),
             details={
                 "claimant": str(first.claimant.uid),
-                "claimant_team": first.claimant.team.name,
                 "claim": first.said.claim,
                 "rule": first.said.rule,
                 "exact": first.said.exact,
@@ -354,20 +359,17 @@ def _told_claimants(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEv
     """Yield one event for each claim."""
     for rows in _together(leaving, lambda row: (row.claimant.id, row.said.claim)):
         units = sum(row.units for row in rows)
-        names = list(dict.fromkeys(f"{row.victim.name} of {row.victim.team.name}" for row in rows))
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        jobs = len({row.victim.id for row in rows})
         yield JobEvent(
             job_id=rows[0].claimant.id,
             at=now,
             type="reclaims",
-            summary=f"Reclaims {units} GPU{'s' * (units != 1)} from {', '.join(names[:MOST_NAMED])}{more}",
+            summary=f"Reclaims {units} GPU{'s' * (units != 1)} from {jobs} job{'s' * (jobs != 1)}",
             details={
                 "claim": rows[0].said.claim,
                 "rule": rows[0].said.rule,
                 "units": units,
-                "victims": [
-                    {"job": str(row.victim.uid), "team": row.victim.team.name, "units": row.units} for row in rows
-                ],
+                "victims": [{"job": str(row.victim.uid), "units": row.units} for row in rows],
             },
         )
 

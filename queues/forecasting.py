@@ -20,7 +20,7 @@ from queues.models import JobClass as StoredClass
 from queues.simulation import forecast as future
 from queues.simulation.expected import ENOUGH, Cause, Expected, Present, Unknown
 from queues.snapshot import Snapshot
-from queues.waiting import EPOCH, span, waiting_of
+from queues.waiting import moment, span, waiting_of
 
 LOCK = 0xF0CA57  # any number that nothing else in the database locks
 MOST_ROWS = 5000
@@ -59,11 +59,6 @@ def forecast(now: datetime, *, go_on: GoOn = lambda: True) -> int:
         told = _write(found, present, now)
         hints.tell_pages("queue")
     return told
-
-
-def moment(at: Milliseconds) -> datetime:
-    """Return a time of the rules as a moment."""
-    return EPOCH + timedelta(milliseconds=at)
 
 
 def present_of(seen: Snapshot) -> Present:

@@ -9,7 +9,7 @@ from queues.admission.outcome import Outcome
 from queues.admission.world import Ask, JobShape, Milliseconds, Placed, Standing, Victim
 from queues.limits import time_left
 from queues.models import Claim, Eviction, Hold, Idle, Job
-from queues.waiting import EPOCH, milliseconds, span
+from queues.waiting import milliseconds, moment, span
 
 MINUTE = timedelta(minutes=1)
 
@@ -125,7 +125,7 @@ def _keep_holds(wanted: Sequence[world.Hold], asks: Mapping[int, Ask], now: date
             flavors=list(row.flavors),
             placed=as_json(row.placed),
             units=units(asks[row.job_class], row.placed),
-            starts_at=None if row.at is None else EPOCH + timedelta(milliseconds=row.at),
+            starts_at=None if row.at is None else moment(row.at),
             moved=row.moved,
             since=known[row.job].since if row.job in known else now,
         )

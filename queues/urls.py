@@ -4,7 +4,7 @@ from django.urls import path, re_path
 
 from queues.live import live
 from queues.views.bulk import bulk
-from queues.views.decisions import decision, decisions
+from queues.views.decisions import decision, decisions, evictions
 from queues.views.job import act, job, rerun
 from queues.views.jobs import jobs
 from queues.views.new import new
@@ -30,6 +30,8 @@ urlpatterns = [
     path("teams/<slug:name>/members", member, name="team-member"),
     path("nodes", nodes, name="nodes"),
     path("nodes/<str:cluster>/<str:name>", node, name="node"),
+    path("teams/<slug:team>/evictions", evictions, name="team-evictions"),
+    path("admin/evictions", evictions, name="evictions"),
     path("admin/decisions", decisions, name="decisions"),
     path("admin/decisions/<int:cycle>", decision, name="decision"),
 ]

@@ -72,6 +72,11 @@ def milliseconds(at: datetime) -> Milliseconds:
     return span(at - EPOCH)
 
 
+def moment(at: Milliseconds) -> datetime:
+    """Return a time of the rules as a moment."""
+    return EPOCH + timedelta(milliseconds=at)
+
+
 def span(length: timedelta) -> Milliseconds:
     """Return a length of time as the rules count it."""
     return length // timedelta(milliseconds=1)

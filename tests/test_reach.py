@@ -106,6 +106,7 @@ ROUTES: dict[str, Line] = {
     "api/v1/jobs/<uuid:uid>:hold": of_team("/api/v1/jobs/{job}:hold"),
     "api/v1/jobs/<uuid:uid>:release": of_team("/api/v1/jobs/{job}:release"),
     "api/v1/jobs/<uuid:uid>:rerun": of_team("/api/v1/jobs/{job}:rerun"),
+    "api/v1/jobs/<uuid:uid>/checkpoint": of_team("/api/v1/jobs/{job}/checkpoint", body={}),
     "api/v1/jobs/<uuid:uid>/explain": of_team("/api/v1/jobs/{job}/explain"),
     "api/v1/jobs/<uuid:uid>/events": of_team("/api/v1/jobs/{job}/events"),
     "api/v1/jobs/<uuid:uid>/attempts": of_team("/api/v1/jobs/{job}/attempts"),
@@ -121,6 +122,7 @@ ROUTES: dict[str, Line] = {
     "api/v1/nodes": personal("/api/v1/nodes"),
     "api/v1/nodes/<str:name>": personal("/api/v1/nodes/h0"),
     "api/v1/allocation": personal("/api/v1/allocation"),
+    "api/v1/evictions": personal("/api/v1/evictions"),
     "api/v1/decisions": admin("/api/v1/decisions"),
     "api/v1/decisions/<int:cycle>": admin("/api/v1/decisions/{cycle}"),
     # pages of one's own
@@ -145,6 +147,8 @@ ROUTES: dict[str, Line] = {
     "teams/<slug:name>/members": of_team("/teams/nlp/members", "POST"),
     "nodes": personal("/nodes"),
     "nodes/<str:cluster>/<str:name>": personal("/nodes/default/h0"),
+    "teams/<slug:team>/evictions": of_team("/teams/nlp/evictions", "GET"),
+    "admin/evictions": admin("/admin/evictions"),
     "admin/decisions": admin("/admin/decisions"),
     "admin/decisions/<int:cycle>": admin("/admin/decisions/{cycle}"),
     # last, since it gives the database connection back, and with it the test's transaction; 503 without Redis

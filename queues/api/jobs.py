@@ -14,7 +14,7 @@ from queues import queries, services
 from queues.api.shapes import jobs as shapes
 from queues.models import Job
 from queues.queries.filters import JobFilter
-from queues.queries.history import event_row, found_events
+from queues.queries.history import event_rows, found_events
 from queues.queries.jobs import found_jobs, job_rows
 from queues.spec.schema import SCHEMA
 from queues.stopwatch import within
@@ -177,6 +177,16 @@ class ReleaseView(VerbView):
     verb = services.release
 
 
+class CheckpointView(RestView):
+    """/jobs/{id}/checkpoint."""
+
+    @extend_schema(operation_id="reportCheckpoint", request=shapes.CheckpointIn, responses=shapes.CheckpointOut)
+    def post(self, request: Request, uid: UUID) -> Response:
+        """Report that a running job has saved its work: what a recall would cost counts from there."""
+        done = services.report_checkpoint(uid=uid, by=self.actor, now=self.now, **self.body(shapes.CheckpointIn))
+        return self.answer(shapes.CheckpointOut(done).data)
+
+
 class RerunView(RestView):
     """/jobs/{id}:rerun."""
 
@@ -203,7 +213,9 @@ class EventsView(RestView):
         """List what happened to a job, oldest first."""
         self.query()
         found = found_events(self.actor, uid)
-        return self.page(found, rows=lambda page: shapes.EventOut(map(event_row, page), many=True).data, order=("id",))
+        return self.page(
+            found, rows=lambda page: shapes.EventOut(event_rows(page, self.actor), many=True).data, order=("id",)
+        )
 
 
 class AttemptsView(RestView):

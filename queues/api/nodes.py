@@ -7,6 +7,7 @@ from rest_framework.response import Response
 from queues import queries
 from queues.api.shapes import nodes as shapes
 from queues.queries.decisions import decision_row, found_decisions
+from queues.queries.evictions import eviction_rows, found_evictions
 from queues.queries.nodes import found_nodes, node_rows
 from tenants.rest.schema import PAGING, paged
 from tenants.rest.views import RestView
@@ -62,3 +63,23 @@ class DecisionView(RestView):
     def get(self, request: Request, cycle: int) -> Response:
         """Show one cycle and what it admitted (admins and auditors)."""
         return self.answer(shapes.DecisionDetailOut(queries.decision(self.actor, cycle)).data)
+
+
+class EvictionsView(RestView):
+    """/evictions."""
+
+    @extend_schema(
+        operation_id="listEvictions", parameters=[shapes.EvictionQuery, *PAGING], responses=paged(shapes.EvictionOut)
+    )
+    def get(self, request: Request) -> Response:
+        """List who had to go for whom, newest first: of the teams that you see, on either side."""
+        wanted = self.query(shapes.EvictionQuery)
+        found = found_evictions(
+            self.actor,
+            team=wanted["team"],
+            job=wanted.get("job"),
+            rule=wanted["rule"],
+            since=wanted.get("at__gte"),
+            until=wanted.get("at__lt"),
+        )
+        return self.page(found, rows=lambda page: shapes.EvictionOut(eviction_rows(page, self.actor), many=True).data)

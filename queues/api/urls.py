@@ -15,6 +15,7 @@ urlpatterns = [
     path("jobs/<uuid:uid>:hold", jobs.HoldView.as_view()),
     path("jobs/<uuid:uid>:release", jobs.ReleaseView.as_view()),
     path("jobs/<uuid:uid>:rerun", jobs.RerunView.as_view()),
+    path("jobs/<uuid:uid>/checkpoint", jobs.CheckpointView.as_view()),
     path("jobs/<uuid:uid>/explain", jobs.ExplainView.as_view()),
     path("jobs/<uuid:uid>/events", jobs.EventsView.as_view()),
     path("jobs/<uuid:uid>/attempts", jobs.AttemptsView.as_view()),
@@ -30,6 +31,7 @@ urlpatterns = [
     path("nodes", nodes.NodesView.as_view()),
     path("nodes/<str:name>", nodes.NodeView.as_view()),
     path("allocation", nodes.AllocationView.as_view()),
+    path("evictions", nodes.EvictionsView.as_view()),
     path("decisions", nodes.DecisionsView.as_view()),
     path("decisions/<int:cycle>", nodes.DecisionView.as_view()),
 ]

@@ -84,7 +84,7 @@ class Idle(models.Model):
 
 
 class Eviction(models.Model):
-    """Tasks of a wave had to leave for a claim of ``claimant``: by which rule, and what was lost.
+    """Tasks of a wave had to leave for a claim of ``claimant``: by which rule, and what was lost since the last save.
 
     ``exact``: every set of victims was compared. ``surplus`` tasks go without its being an eviction of the job.
     ``due_at`` is set while the cluster still has to be told which single pods go; it is also the lease of the worker

@@ -96,7 +96,8 @@ class Task(models.Model):
     Units, CPU and memory are what it holds while it holds.
 
     ``index`` counts the job's tasks over all groups; ``pod_index`` is the completion index in its group's Kubernetes
-    Job. ``container`` is the one that ended badly. ``eviction`` says for which claim it had to leave.
+    Job. ``container`` is the one that ended badly. ``eviction`` says for which claim it had to leave, ``saved_at`` when
+    it last reported a checkpoint.
     """
 
     wave = models.ForeignKey(Wave, on_delete=models.CASCADE, related_name="tasks")
@@ -113,6 +114,7 @@ class Task(models.Model):
     pod_uid = models.CharField(max_length=40, blank=True)
     bound = models.BooleanField(default=False)
     started_at = models.DateTimeField(null=True)
+    saved_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     exit_code = models.IntegerField(null=True)
     container = models.CharField(max_length=63, blank=True)
@@ -134,6 +136,8 @@ class Task(models.Model):
         ]
         indexes: ClassVar = [
             models.Index(name="task_holding", fields=["wave", "node"], condition=Q(state__in=sorted(TASK_HOLDING))),
+            # For what an old eviction leaves behind when it is deleted.
+            models.Index(name="task_evicted", fields=["eviction"], condition=Q(eviction__isnull=False)),
             models.Index(name="task_on_node", fields=["node"], condition=Q(state__in=sorted(TASK_HOLDING))),
         ]
 

@@ -5,6 +5,7 @@ A thing that is not visible is ``NotFound``, as if it did not exist.
 
 from queues.queries.bars import team_bars
 from queues.queries.decisions import decision, decisions
+from queues.queries.evictions import evictions
 from queues.queries.filters import JobFilter
 from queues.queries.history import attempts, events, manifest
 from queues.queries.jobs import count_jobs, job, jobs
@@ -25,6 +26,7 @@ __all__ = [
     "decision",
     "decisions",
     "events",
+    "evictions",
     "explain",
     "freshness",
     "job",

@@ -4,11 +4,10 @@ from datetime import timedelta
 
 from queues.admission.bound import Bound, bound
 from queues.admission.world import Standing
-from queues.forecasting import moment
 from queues.models import Hold, Job
 from queues.queries.rows import BoundRow
 from queues.snapshot import Snapshot
-from queues.waiting import waiting_of
+from queues.waiting import moment, waiting_of
 
 MOVED = {
     "earlier": "Its planned start moved: an earlier one was found.",

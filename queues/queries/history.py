@@ -1,7 +1,7 @@
 """What happened to a job: events, attempts with their tasks, and its Kubernetes objects."""
 
 from collections import defaultdict
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from django.db.models.functions import RowNumber
 from clusters import manifests
 from clusters.port import Launch
 from queues import exits
+from queues.evictions import ANOTHER
 from queues.launches import launch_of, launches_of
 from queues.models import Job, JobEvent, KeptLog, Node, Task, TaskGroup, Wave
 from queues.queries.jobs import flavor_names, visible_job
@@ -19,6 +20,7 @@ from tenants.models import Flavor
 from tenants.permissions import Actor
 
 # A job that has no wave yet is rendered as if it had been admitted to machines of these names.
+MOST_NAMED = 3
 UNKNOWN_NODE = "chosen-when-admitted"
 
 
@@ -27,11 +29,11 @@ def events(
 ) -> tuple[EventRow, ...]:
     """Return events of one visible job (None: of all visible jobs) behind id ``after``, oldest first unless asked."""
     rows = found_events(by, uid).filter(id__gt=after)
-    return tuple(map(event_row, rows.order_by("-id" if newest_first else "id")[:limit]))
+    return event_rows(rows.order_by("-id" if newest_first else "id")[:limit], by)
 
 
 def found_events(by: Actor, uid: UUID | None = None) -> QuerySet[JobEvent]:
-    """Return the events of one visible job (None: of all visible jobs), for ``event_row``."""
+    """Return the events of one visible job (None: of all visible jobs), for ``event_rows``."""
     if uid is not None:
         found = JobEvent.objects.filter(job=visible_job(by, uid))
     else:
@@ -39,15 +41,42 @@ def found_events(by: Actor, uid: UUID | None = None) -> QuerySet[JobEvent]:
     return found.select_related("job").defer("job__spec")
 
 
-def event_row(event: JobEvent) -> EventRow:
-    """Return an event, with its job, as a row."""
+def event_rows(events: Iterable[JobEvent], by: Actor) -> tuple[EventRow, ...]:
+    """Return events, with their jobs, as rows; other jobs are named where the reader may see them."""
+    events = tuple(events)
+    others = {uid for event in events for uid in _others(event)}
+    names: dict[str, str] = {}
+    if others:
+        seen = Job.objects.visible_to(by).filter(uid__in=others).values_list("uid", "name", "team__name")
+        names = {str(uid): f"{name} of {team}" for uid, name, team in seen}
+    return tuple(_event_row(event, names) for event in events)
+
+
+def _others(event: JobEvent) -> list[str]:
+    """Return the jobs on the other side of a recall."""
+    claimant = [event.details["claimant"]] if "claimant" in event.details else []
+    return claimant + [victim["job"] for victim in event.details.get("victims", ())]
+
+
+def _event_row(event: JobEvent, names: Mapping[str, str]) -> EventRow:
+    summary, details = event.summary, dict(event.details)
+    told = [names[uid] for uid in dict.fromkeys(_others(event)) if uid in names]
+    if "claimant" in details:
+        summary = summary.replace(ANOTHER, told[0], 1) if told else summary
+        details["claimant"] = details["claimant"] if told else None
+    if "victims" in details:
+        more = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
+        summary += f": {', '.join(told[:MOST_NAMED])}{more}" if told else ""
+        details["victims"] = [
+            victim if victim["job"] in names else victim | {"job": None} for victim in details["victims"]
+        ]
     return EventRow(
         id=event.id,
         at=event.at,
         type=event.type,
         actor=event.actor,
-        summary=event.summary,
-        details=event.details,
+        summary=summary,
+        details=details,
         job=event.job.uid,
         job_name=event.job.name,
     )
@@ -107,6 +136,7 @@ def _task(task: Task, *, kept: bool) -> TaskRow:
         state=task.state,
         pod=task.pod,
         started_at=task.started_at,
+        saved_at=task.saved_at,
         ended_at=task.ended_at,
         exit_code=task.exit_code,
         container=task.container,

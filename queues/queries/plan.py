@@ -22,7 +22,7 @@ from queues.simulation.forecast import Forecast
 from queues.snapshot import Snapshot
 from queues.spec import Spec
 from queues.states import ACTIVE
-from queues.waiting import milliseconds, span
+from queues.waiting import milliseconds, moment, span
 from tenants.errors import Invalid, Notice
 from tenants.permissions import Actor, Permission, visible_teams
 
@@ -185,8 +185,8 @@ def _as_row(found: Expected | Unknown, now: datetime) -> Estimate:
         words = summary("", found.cause, running=found.running, before=found.before)
         return Estimate(p50=None, p90=None, basis="", cause=found.cause, summary=words, as_of=now)
     return Estimate(
-        p50=forecasting.moment(found.p50),
-        p90=forecasting.moment(found.p90),
+        p50=moment(found.p50),
+        p90=moment(found.p90),
         basis=found.basis,
         cause="",
         summary=summary(found.basis, ""),

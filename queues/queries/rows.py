@@ -244,6 +244,7 @@ class TaskRow:
     state: str
     pod: str
     started_at: datetime | None
+    saved_at: datetime | None
     ended_at: datetime | None
     exit_code: int | None
     container: str
@@ -557,6 +558,44 @@ class DecisionRow:
     milliseconds: float
     durations: dict[str, float]
     details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRef:
+    """A job by name; ``job`` is None where the reader may not see it, and name and team are then empty."""
+
+    job: UUID | None = None
+    name: str = ""
+    team: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionRow:
+    """Tasks of the victim had to leave for a claim of the claimant, by which rule, and what that cost.
+
+    ``grace`` is what they were given, ``grace_used`` how long the last of them took (None while some still leave).
+    ``exact``: every set of victims was compared. ``surplus`` tasks go without its being an eviction of the job.
+    """
+
+    id: int
+    at: datetime
+    rule: str
+    summary: str
+    claimant: JobRef
+    victim: JobRef
+    attempt: int
+    tasks: int
+    units: int
+    lost_unit_seconds: int
+    grace: timedelta
+    grace_used: timedelta | None
+    exact: bool
+    surplus: bool
+
+    @property
+    def lost_hours(self) -> float:
+        """Return the unit-hours lost."""
+        return self.lost_unit_seconds / 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

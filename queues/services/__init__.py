@@ -6,6 +6,7 @@ Each is one transaction: permission, guarded change, event, audit entry; the loo
 from queues.services.lines import QueuePolicy, change_queue, create_queue, set_priority_class
 from queues.services.many import ManyDone, Result, cancel_many, hold_many
 from queues.services.moving import cancel, change, change_labels, change_priority, hold, release
+from queues.services.saving import Saved, report_checkpoint
 from queues.services.submitting import MOST_AT_ONCE, IfExists, Submitted, rerun, submit, submit_batch
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "ManyDone",
     "QueuePolicy",
     "Result",
+    "Saved",
     "Submitted",
     "cancel",
     "cancel_many",
@@ -25,6 +27,7 @@ __all__ = [
     "hold",
     "hold_many",
     "release",
+    "report_checkpoint",
     "rerun",
     "set_priority_class",
     "submit",

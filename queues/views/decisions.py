@@ -11,7 +11,7 @@ from queues import queries
 from queues.views.drawing import spans
 from queues.views.jobs import position
 from tenants.pages import Part, page, palette, signed_in
-from tenants.permissions import actor_of
+from tenants.permissions import Permission, actor_of, require
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -35,6 +35,28 @@ def decisions(request: HttpRequest) -> HttpResponse:
         ),
     }
     return page(request, "portal/decisions.html", {"now": now, "busy": busy, "before": before}, parts)
+
+
+@require_safe
+@signed_in
+def evictions(request: HttpRequest, team: str = "") -> HttpResponse:
+    """Show who had to go for whom: of all teams to those who look after the loop, or what concerns one team."""
+    by, now = actor_of(request), timezone.now()
+    if not team:
+        require(by, Permission.VIEW_DECISIONS)
+    before = position(request.GET, "before")
+    parts = {
+        "list": Part(
+            template="_partials/evictions.html",
+            rows=lambda: {
+                "evictions": queries.evictions(by, team=team, limit=PAGE, before=before),
+                "page_size": PAGE,
+                "palette": palette(by),
+            },
+            topics=("decisions",) if not team else ("jobs", f"team:{team}"),
+        ),
+    }
+    return page(request, "portal/evictions.html", {"now": now, "before": before, "team": team}, parts)
 
 
 @require_safe

@@ -18,16 +18,18 @@ from tenants.pages import Part, change, page, palette, signed_in
 from tenants.permissions import actor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
     from uuid import UUID
 
     from django.http import HttpRequest
 
     from queues.models import Job
-    from queues.queries.rows import JobDetail
+    from queues.queries.rows import AttemptRow, JobDetail
     from tenants.permissions import Actor
 
 TABS = ("tasks", "events", "spec")
+SHOWN_EVICTIONS = 5
 WAITING = frozenset({JobState.QUEUED, JobState.HELD})
 DONE = {
     "cancel": "Cancelled. Where pods still run, they are being stopped.",
@@ -52,6 +54,7 @@ def job(request: HttpRequest, uid: UUID) -> HttpResponse:
             rows=lambda: {
                 "why": queries.explain(by, uid, now=now) if detail.row.state == JobState.QUEUED else None,
                 "tracks": tracks(detail, history, now),
+                "evictions": queries.evictions(by, job=uid, limit=SHOWN_EVICTIONS),
             },
             topics=(*moving, *(("queue",) if detail.row.state in WAITING else ())),
         ),
@@ -62,6 +65,7 @@ def job(request: HttpRequest, uid: UUID) -> HttpResponse:
         "job": detail,
         "row": detail.row,
         "attempts": history,
+        "saved_at": last_saved(history),
         "tab": tab,
         "tab_title": tab,
         "palette": palette(by),
@@ -69,6 +73,12 @@ def job(request: HttpRequest, uid: UUID) -> HttpResponse:
         "curl": f'curl -H "Authorization: Bearer $TIDEGATE_TOKEN" {request.build_absolute_uri(f"/api/v1/jobs/{uid}")}',
     }
     return page(request, "portal/job.html", context, parts)
+
+
+def last_saved(history: Iterable[AttemptRow]) -> datetime | None:
+    """Return when a running task last reported a checkpoint."""
+    tasks = (task for attempt in history for wave in attempt.waves for task in wave.tasks)
+    return max((task.saved_at for task in tasks if task.saved_at and not task.ended_at), default=None)
 
 
 def tab_rows(by: Actor, detail: JobDetail, tab: str) -> dict[str, object]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.utils import timezone
 from pytest_django import Settings
 
-from queues import cycle, services, snapshot
+from queues import cycle, queries, services, snapshot
 from queues.admission.decide import decide
 from queues.apply import apply
 from queues.models import Claim, Decision, Eviction, Hold, Job, Node, Task, Verdict, Wave
@@ -48,11 +48,13 @@ def test_both_sides_are_told_of_an_eviction(stage: Stage) -> None:
 
     cycle.run_cycle(timezone.now)
 
-    evicted, reclaims = borrower.events.get(type="evicted"), claimant.events.get(type="reclaims")
+    both = stage.lab.root
+    evicted = next(row for row in queries.events(both, borrower.uid) if row.type == "evicted")
+    reclaims = next(row for row in queries.events(both, claimant.uid) if row.type == "reclaims")
     assert evicted.summary.startswith("Reclaimed for owner of nlp: its guarantee was lent and is taken back. 32 GPUs")
     assert evicted.details["claimant"] == str(claimant.uid)
     assert evicted.details["rule"] == "guarantee"
-    assert reclaims.summary == "Reclaims 32 GPUs from borrower of cv"
+    assert reclaims.summary == "Reclaims 32 GPUs from 1 job: borrower of cv"
     assert Decision.objects.latest("id").details["evicted"] == 1
 
 

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 from queues.cleanup import clean_up
 from queues.fleet import kubeconfigs
-from queues.models import Decision
+from queues.models import Decision, Eviction
 from tenants.models import IdempotentRequest
 from tests.queues.lab import NOW, Lab
 
@@ -26,6 +26,28 @@ def test_old_decisions_and_answers_go_and_younger_ones_stay(lab: Lab) -> None:
     assert (gone, again) == (2, 0)
     assert Decision.objects.count() == 1
     assert IdempotentRequest.objects.get().key == "young"
+
+
+def test_an_eviction_goes_after_90_days_and_its_tasks_stay(lab: Lab) -> None:
+    wave, claimant = lab.start(lab.submit(gpus="h100:8")), lab.submit()
+    for age in (timedelta(days=90, seconds=1), timedelta(days=90)):
+        row = Eviction.objects.create(
+            wave=wave,
+            claimant=claimant,
+            claim=1,
+            rule="guarantee",
+            tasks=1,
+            units=8,
+            lost_unit_seconds=8,
+            grace=timedelta(),
+            at=NOW - age,
+        )
+        if age > timedelta(days=90):
+            wave.tasks.update(eviction=row)
+
+    assert clean_up(NOW) == 1
+    assert Eviction.objects.get().at == NOW - timedelta(days=90)
+    assert wave.tasks.get().eviction is None
 
 
 def test_clusters_are_named_with_their_kubeconfigs() -> None:

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from queues import forecasting, services, tasks
 from queues.models import Forecast, ForecastScore, Job, Node, Queue, Task, Wave
 from queues.states import JobState
-from queues.waiting import milliseconds
+from queues.waiting import milliseconds, moment
 from tests.queues.lab import MINUTE, NOW, Lab
 
 LATER = NOW + MINUTE
@@ -177,7 +177,7 @@ def test_statements_do_not_grow_with_what_waits(line: Lab) -> None:
 
 
 def test_moments_and_the_time_of_the_rules_are_the_same() -> None:
-    assert forecasting.moment(milliseconds(NOW)) == NOW
+    assert moment(milliseconds(NOW)) == NOW
 
 
 def test_beat_asks_for_forecasts_once_a_minute_and_only_for_tasks_that_there_are() -> None:

@@ -47,6 +47,13 @@ class JobPatch(Shape):
     labels = serializers.DictField(required=False, child=serializers.JSONField())
 
 
+class CheckpointIn(Shape):
+    """What was saved: by which task (its index in the job; null: the whole job), and when (null: now)."""
+
+    task = serializers.IntegerField(required=False, allow_null=True, min_value=0)
+    at = serializers.DateTimeField(required=False, allow_null=True)
+
+
 class BatchIn(Shape):
     """Jobs to submit, each a compact spec."""
 
@@ -224,6 +231,7 @@ class TaskOut(Out):
     state = serializers.CharField()
     pod = serializers.CharField()
     started_at = serializers.DateTimeField(allow_null=True)
+    saved_at = serializers.DateTimeField(allow_null=True, help_text="Its last checkpoint")
     ended_at = serializers.DateTimeField(allow_null=True)
     exit_code = serializers.IntegerField(allow_null=True)
     container = serializers.CharField()
@@ -251,6 +259,13 @@ class WaveOut(Out):
     error = serializers.CharField()
     tasks = TaskOut(many=True)
     tasks_left_out = serializers.IntegerField()
+
+
+class CheckpointOut(Out):
+    """So many running tasks count as saved until ``at``."""
+
+    at = serializers.DateTimeField()
+    tasks = serializers.IntegerField()
 
 
 class AttemptOut(Out):

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.rest.shapes import Shape
+from tenants.rest.shapes import Duration, Shape
 
 Out = serializers.Serializer[Any]
 
@@ -128,3 +128,40 @@ class DecisionDetailOut(Out):
 
     decision = DecisionOut(source="row")
     admitted = AdmittedOut(many=True)
+
+
+class EvictionQuery(Shape):
+    """Which evictions to list: of a team or of a job on either side, by a rule, at a time."""
+
+    team = serializers.CharField(required=False, default="")
+    job = serializers.UUIDField(required=False)
+    rule = serializers.CharField(required=False, default="", help_text="guarantee or within team")
+    at__gte = serializers.DateTimeField(required=False)
+    at__lt = serializers.DateTimeField(required=False)
+
+
+class JobRefOut(Out):
+    """A job by name; all is null or empty where you may not see it."""
+
+    id = serializers.UUIDField(source="job", allow_null=True)
+    name = serializers.CharField()
+    team = serializers.CharField()
+
+
+class EvictionOut(Out):
+    """Tasks of the victim had to leave for the claimant; ``grace_used`` is null while some still leave."""
+
+    id = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    rule = serializers.CharField()
+    summary = serializers.CharField()
+    claimant = JobRefOut()
+    victim = JobRefOut()
+    attempt = serializers.IntegerField()
+    tasks = serializers.IntegerField()
+    units = serializers.IntegerField()
+    lost_unit_seconds = serializers.IntegerField()
+    grace = Duration()
+    grace_used = Duration(allow_null=True)
+    exact = serializers.BooleanField(help_text="Every set of victims was compared")
+    surplus = serializers.BooleanField(help_text="Soft tasks of an elastic job: no eviction of the job")
