@@ -25,8 +25,9 @@ HELD_TASK = Task.objects.filter(wave=OuterRef("pk"), state__in=TASK_HOLDING)
 def fail_attempt(job: Job, task: Task, *, now: datetime) -> None:
     """A gang's task has failed, which ends the attempt: a retry while there are some left, else the end."""
     failures = job.failures + 1
-    retry = failures <= job.retries
-    text = failure_text(task)
+    timed_out = task.reason == Trouble.TIMED_OUT
+    retry = failures <= job.retries and not timed_out
+    text = task.message if timed_out else failure_text(task)
     left = f"; retry {failures} of {job.retries}" if retry else ""
     evict(
         job.id,
@@ -37,7 +38,7 @@ def fail_attempt(job: Job, task: Task, *, now: datetime) -> None:
         summary=text + left,
         details={"task": task.index, "exit_code": task.exit_code, "reason": task.reason, "attempt": job.attempt},
         failures=failures,
-        reason_code=Trouble.TASK_FAILED,
+        reason_code=Trouble.TIMED_OUT if timed_out else Trouble.TASK_FAILED,
         reason_text=text,
         # The job's own failure sends it to the end of the line.
         wait_from=now,
@@ -264,9 +265,10 @@ def _end(job: Job, now: datetime) -> None:
         fields: dict[str, Any] = {"reason_code": "", "reason_text": ""}
         step(job.id, JobState(job.state), JobState.SUCCEEDED, now=now, event="succeeded", summary="Succeeded", **fields)
         return
-    text = (
-        job.reason_text if job.shape != JobShape.INDEPENDENT and job.reason_text else _failed_text(job, missing, total)
-    )
+    last = Task.objects.filter(wave__job=job, state=TaskState.FAILED).order_by("-id").first()
+    own = job.shape != JobShape.INDEPENDENT and job.reason_text
+    text = job.reason_text if own else _failed_text(last, missing, total)
+    timed_out = last is not None and last.reason == Trouble.TIMED_OUT
     step(
         job.id,
         JobState(job.state),
@@ -274,15 +276,15 @@ def _end(job: Job, now: datetime) -> None:
         now=now,
         event="failed",
         summary=f"Failed: {text}",
-        reason_code=job.reason_code or Trouble.TASK_FAILED,
+        reason_code=job.reason_code or (Trouble.TIMED_OUT if timed_out else Trouble.TASK_FAILED),
         reason_text=text,
     )
 
 
-def _failed_text(job: Job, missing: int, total: int) -> str:
-    last = Task.objects.filter(wave__job=job, state=TaskState.FAILED).order_by("-id").first()
-    text = f"{missing} of {total} tasks failed" if total > 1 else ""
-    return "; ".join(filter(None, (text, failure_text(last) if last and total == 1 else "")))
+def _failed_text(last: Task | None, missing: int, total: int) -> str:
+    if total > 1 or last is None:
+        return f"{missing} of {total} tasks failed"
+    return last.message if last.reason == Trouble.TIMED_OUT else failure_text(last)
 
 
 def _total(job: Job) -> int:

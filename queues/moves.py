@@ -9,7 +9,7 @@ from queues import endings, hints
 from queues.admission.world import JobShape
 from queues.limits import deadline
 from queues.models import Job, JobEvent, Task, Wave
-from queues.progress import Trouble
+from queues.progress import DELETED, Trouble
 from queues.sight import COLUMNS, Sight
 from queues.states import JobState, TaskState, WaveState
 from queues.steps import step
@@ -71,12 +71,8 @@ def move_job(sight: Sight, *, now: datetime) -> None:
     elif wave.state != WaveState.EVICTING and failed:
         endings.fail_attempt(job, min(failed, key=blame), now=now)
         return
-    elif wave.state != WaveState.EVICTING and stopped and stopped[0].reason == Trouble.START_FAILED:
-        text = f"Its node did not take it: {stopped[0].message}"
-        endings.fail_start(wave, job, code=Trouble.START_FAILED, text=text, now=now, counts=True)
-        return
     elif wave.state != WaveState.EVICTING and stopped:
-        endings.interrupt(job, code=stopped[0].reason, text=stopped[0].message or stopped[0].reason, now=now)
+        _answer_stop(wave, job, min(stopped, key=_cause), now=now)
         return
     if wave.state == WaveState.ADMITTED and QUOTA_WORDS in sight.refusal:
         endings.fail_start(wave, job, code=Trouble.K8S_QUOTA, text=sight.refusal, now=now, counts=False)
@@ -97,6 +93,20 @@ def _answer_surplus(sight: Sight, job: Job, *, now: datetime) -> None:
 def blame(task: Task) -> tuple[bool, float, int]:
     """Sort tasks of a gang by how likely they took the others along: Kubernetes ends the rest with SIGTERM."""
     return task.exit_code == TERMINATED, task.ended_at.timestamp() if task.ended_at else 0.0, task.id
+
+
+def _cause(task: Task) -> tuple[bool, int]:
+    """Sort stopped tasks of a gang by how much they say: where one went, Kubernetes deletes the rest without a word."""
+    return task.message == DELETED, task.id
+
+
+def _answer_stop(wave: Wave, job: Job, task: Task, *, now: datetime) -> None:
+    """A task of a gang was stopped by somebody else, which ends the attempt."""
+    if task.reason == Trouble.START_FAILED:
+        text = f"Its node did not take it: {task.message}"
+        endings.fail_start(wave, job, code=Trouble.START_FAILED, text=text, now=now, counts=True)
+    else:
+        endings.interrupt(job, code=task.reason, text=task.message or task.reason, now=now)
 
 
 def _start_job(wave: Wave, *, now: datetime) -> None:

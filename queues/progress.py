@@ -1,7 +1,7 @@
 """What a pod says about its task: one pure function from what is stored and what is seen to what is true now."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from clusters.port import PodPhase, PodSeen
@@ -46,6 +46,9 @@ NOT_ADMITTED = frozenset(
 CANNOT_PULL = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 )
+DELETED = "Its pod was deleted by somebody else"
+# How far the clocks of a node and of the API server, both in whole seconds, may differ.
+CLOCKS = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +105,7 @@ def without_pod(task: TaskNow, *, now: datetime) -> TaskNow:
     """Return a task that held and whose pod is known to be gone."""
     if task.state is TaskState.LEAVING:
         return _gone(task, now)
-    text = "Its pod was deleted by somebody else"
-    return replace(task, state=TaskState.STOPPED, ended_at=now, reason=Trouble.DELETED_OUTSIDE, message=text)
+    return _deleted(task, now)
 
 
 def without_node(task: TaskNow, *, now: datetime, name: str) -> TaskNow:
@@ -112,6 +114,15 @@ def without_node(task: TaskNow, *, now: datetime, name: str) -> TaskNow:
         return _gone(task, now)
     text = f"Node {name} was lost"
     return replace(task, state=TaskState.STOPPED, ended_at=now, reason=Trouble.NODE_LOST, message=text)
+
+
+def _deleted(task: TaskNow, ended: datetime) -> TaskNow:
+    return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.DELETED_OUTSIDE, message=DELETED)
+
+
+def _was_told_to_go(pod: PodSeen, ended: datetime) -> bool:
+    """Whether a pod ended because somebody deleted it, and was not deleted after its end."""
+    return pod.leaving and (pod.leaving_since is None or pod.leaving_since - CLOCKS <= ended)
 
 
 def _gone(task: TaskNow, now: datetime) -> TaskNow:
@@ -131,6 +142,8 @@ def _failed(task: TaskNow, pod: PodSeen, now: datetime) -> TaskNow:
         return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.START_FAILED, message=message)
     if pod.end_reason in REMOVED:
         return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.DELETED_OUTSIDE, message=message)
+    if _was_told_to_go(pod, ended):
+        return _deleted(task, ended)
     return replace(
         task,
         state=TaskState.FAILED,

@@ -1,13 +1,14 @@
 """A wave as stored and as seen: pure comparison of rows with a view, nothing is written."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
 from clusters.port import PodSeen
+from queues.limits import run_ends_at
 from queues.models import Task, Wave
 from queues.nodes import Places
-from queues.progress import TaskNow, with_pod, without_node, without_pod
+from queues.progress import TaskNow, Trouble, with_pod, without_node, without_pod
 from queues.states import TaskState, WaveState
 from queues.view import ENDED_PHASES, View
 
@@ -117,7 +118,7 @@ def _see(
     pod = pods.get((task.group, task.pod_index))
     node = places.ids.get(pod.node) if pod and pod.node else None
     if pod is not None and pod.phase in ENDED_PHASES:
-        return with_pod(before, pod, node=node, admitted=wave.admitted_at, now=now)
+        return _fenced(with_pod(before, pod, node=node, admitted=wave.admitted_at, now=now), wave)
     lost = _lost_node(task, pod, node, places)
     if lost is not None:
         return without_node(before, now=now, name=lost)
@@ -126,6 +127,15 @@ def _see(
     if task.pod_uid or (task.group not in groups and _is_shown(wave, view)):
         return without_pod(before, now=now)
     return before
+
+
+def _fenced(task: TaskNow, wave: Wave) -> TaskNow:
+    """Call out of time what Kubernetes' own deadline ended, which stands behind ours for when we cannot act."""
+    limit = run_ends_at(wave)
+    if task.reason != Trouble.DELETED_OUTSIDE or limit is None or task.ended_at is None or task.ended_at < limit:
+        return task
+    text = f"Ran longer than its time limit of {wave.job.time_limit}"
+    return replace(task, state=TaskState.FAILED, reason=Trouble.TIMED_OUT, message=text)
 
 
 def _lost_node(task: Task, pod: PodSeen | None, node: int | None, places: Places) -> str | None:

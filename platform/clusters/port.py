@@ -108,7 +108,8 @@ class PodSeen:
     ``wave`` and ``group`` are set for our pods, read from labels; ``index`` is the Job completion index.
 
     ``waiting_reason`` names why a container or the scheduler waits (ErrImagePull, Unschedulable …), ``message`` its
-    text. ``container`` is the one that waits or ended badly.
+    text. ``container`` is the one that waits or ended badly. ``leaving_since`` is when somebody asked a leaving pod to
+    go.
     """
 
     namespace: str
@@ -124,6 +125,7 @@ class PodSeen:
     wave: str | None = None
     group: int = 0
     index: int | None = None
+    leaving_since: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     exit_code: int | None = None

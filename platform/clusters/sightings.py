@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from clusters import names, quantities
@@ -52,6 +52,7 @@ def pod(seen: Json) -> PodSeen:
         wave=labels.get(names.LABEL_WAVE),
         group=_number(labels.get(names.LABEL_GROUP)) or 0,
         index=_number(annotations.get(names.COMPLETION_INDEX)),
+        leaving_since=_leaving_since(meta),
         started_at=min(_times(_started(status)), default=None),
         ended_at=max(_times(end.get("finishedAt") for end in ended), default=None),
         exit_code=_exit_code(status, end, ended),
@@ -183,6 +184,14 @@ def _exit_code(status: Json, failed: Json, ended: Sequence[Json]) -> int | None:
     if failed:
         return int(failed["exitCode"])
     return 0 if ended and len(ended) == len(status.get("containerStatuses") or ()) else None
+
+
+def _leaving_since(meta: Json) -> datetime | None:
+    """Return when an object was asked to go: its deletion time stands at the end of its grace."""
+    if "deletionTimestamp" not in meta:
+        return None
+    grace = timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
+    return datetime.fromisoformat(meta["deletionTimestamp"]) - grace
 
 
 def _times(texts: Iterable[str | None]) -> Iterator[datetime]:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
 from urllib.parse import parse_qsl, urlsplit
 
-Answer: TypeAlias = Callable[["_Handler"], None]
+Answer: TypeAlias = Callable[["Handler"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,10 @@ class Request:
     token: str
     body: bytes
 
+    @property
+    def watches(self) -> bool:
+        return self.query.get("watch") == "true"
+
 
 class Faulty:
     """Serves scripted answers by method and path, each once and in order; the last one stays."""
@@ -30,7 +34,7 @@ class Faulty:
         self.requests: list[Request] = []
         self.ending = threading.Event()
         self._script: dict[tuple[str, str], list[Answer]] = {}
-        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.faulty = self
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
@@ -41,8 +45,9 @@ class Faulty:
     def tell(self, method: str, path: str, *answers: Answer) -> None:
         self._script[method, path] = list(answers)
 
-    def next_answer(self, method: str, path: str) -> Answer:
-        answers = self._script.get((method, path), [failure(404, f"nothing is scripted for {method} {path}")])
+    def next_answer(self, asked: Request) -> Answer:
+        unknown = failure(404, f"nothing is scripted for {asked.method} {asked.path}")
+        answers = self._script.get((asked.method, asked.path), [unknown])
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
     def kubeconfig(self, path: Path, *, token_file: Path | None = None) -> Path:
@@ -75,7 +80,7 @@ def answer(body: object, *, status: int = 200, headers: dict[str, str] | None = 
     """Answer with JSON, or with bytes as they are."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
 
-    def send(handler: "_Handler") -> None:
+    def send(handler: "Handler") -> None:
         handler.send_response(status)
         for name, value in (headers or {}).items():
             handler.send_header(name, value)
@@ -91,13 +96,13 @@ def failure(status: int, message: str, **more: object) -> Answer:
     return answer({"kind": "Status", "message": message, "code": status, **more}, status=status, headers=headers)
 
 
-def silence(handler: "_Handler") -> None:
+def silence(handler: "Handler") -> None:
     """Keep the connection and say nothing until the test ends."""
     handler.faulty.ending.wait(30)
     handler.close_connection = True
 
 
-def half(handler: "_Handler") -> None:
+def half(handler: "Handler") -> None:
     """Promise more bytes than come."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
@@ -110,7 +115,7 @@ def half(handler: "_Handler") -> None:
 def stream(*events: dict[str, Any] | bytes, then: str = "end") -> Answer:
     """Send a watch's events, then end it well, drop the connection, or stay silent."""
 
-    def send(handler: "_Handler") -> None:
+    def send(handler: "Handler") -> None:
         handler.send_response(200)
         handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
@@ -136,8 +141,9 @@ class _Server(ThreadingHTTPServer):
         """Say nothing: clients that hang up are part of the game."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    asked: Request
 
     @property
     def faulty(self) -> Faulty:
@@ -155,7 +161,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         query = dict(parse_qsl(parts.query))
-        self.faulty.requests.append(Request(method=self.command, path=parts.path, query=query, token=token, body=body))
-        self.faulty.next_answer(self.command, parts.path)(self)
+        self.asked = Request(method=self.command, path=parts.path, query=query, token=token, body=body)
+        self.faulty.requests.append(self.asked)
+        self.faulty.next_answer(self.asked)(self)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - the base class's names

@@ -335,6 +335,20 @@ def test_a_pod_that_kubernetes_ended_is_no_failure_of_the_job(
     assert (state(job), job.failures, Task.objects.get().reason) == ("queued", 0, reason)
 
 
+@pytest.mark.parametrize("shape", ["gang", "independent"])
+def test_a_job_ended_by_kubernetes_own_deadline_has_run_out_of_time(lab: Lab, cluster: Cluster, shape: str) -> None:
+    job, wave = admitted(lab, shape=shape, retries=1, time_limit="1h")
+    cluster.run(wave, RUNNING)
+    cluster.look()
+
+    cluster.later(minutes=80)
+    cluster.run(wave, FAILED, exit_code=143, end_reason="Error", leaving=True, ended_at=cluster.now)
+    cluster.look()
+
+    assert (state(job), job.reason_code) == ("failed", "TIMED_OUT")
+    assert job.reason_text == "Ran longer than its time limit of 1:00:00"
+
+
 def test_a_pod_that_its_node_does_not_take_is_a_start_that_failed(lab: Lab, cluster: Cluster) -> None:
     job, wave = admitted(lab, shape="gang")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from clusters.emulator.clock import after, stamp
+from clusters.emulator.clock import after, parse, stamp
 from clusters.emulator.core import Core, finished
 from clusters.emulator.errors import bad_request, conflict, invalid, not_found
 from clusters.emulator.kinds import JOBS, NAMESPACES, PODS, Kind
@@ -45,7 +45,9 @@ def delete(core: Core, kind: Kind, namespace: str, name: str, options: Options =
     if "deletionTimestamp" not in metadata:
         metadata["deletionTimestamp"] = stamp(after(core.clock(), grace))
         metadata["deletionGracePeriodSeconds"] = grace
-    elif grace < metadata.get("deletionGracePeriodSeconds", 0):
+    elif (saved := metadata.get("deletionGracePeriodSeconds", 0) - grace) > 0:
+        # What is asked for later shortens the grace; the moment at which it began stays.
+        metadata["deletionTimestamp"] = stamp(after(parse(metadata["deletionTimestamp"]), -saved))
         metadata["deletionGracePeriodSeconds"] = grace
     _set(metadata, finalizers)
     body = {**found, "metadata": metadata}
