@@ -42,7 +42,7 @@ test: setup ## the whole suite but what needs a real Kubernetes control plane
 .PHONY: test-kubernetes
 test-kubernetes: setup ## the tests against a real control plane (built once with Go, about 6 minutes)
 	@$(PY) -m tests.kubernetes.build
-	@exec $(PY) -m pytest -q -m kubernetes tests/kubernetes tests/clusters $(ARGS)
+	@exec $(PY) -m pytest -q -m kubernetes tests/kubernetes tests/clusters tests/recovery $(ARGS)
 
 .PHONY: lint
 lint: setup ## every gate of style and architecture, cheap ones first (ALL=1: do not stop at the first that fails)

@@ -74,7 +74,7 @@ def move_job(sight: Sight, *, now: datetime) -> None:
     elif wave.state != WaveState.EVICTING and stopped:
         _answer_stop(wave, job, min(stopped, key=_cause), now=now)
         return
-    if wave.state == WaveState.ADMITTED and QUOTA_WORDS in sight.refusal:
+    if _has_no_room(sight):
         endings.fail_start(wave, job, code=Trouble.K8S_QUOTA, text=sight.refusal, now=now, counts=False)
     elif wave.state != WaveState.EVICTING:
         _tell_trouble(sight, job)
@@ -88,6 +88,14 @@ def _answer_surplus(sight: Sight, job: Job, *, now: datetime) -> None:
         endings.lose_surplus(wave, job, ended, now=now)
     if wave.state == WaveState.ADMITTED and QUOTA_WORDS in sight.refusal:
         endings.give_up_surplus(wave, job, code=Trouble.K8S_QUOTA, text=sight.refusal, now=now)
+
+
+def _has_no_room(sight: Sight) -> bool:
+    """Whether a quota of Kubernetes keeps the wave from starting: a gang by one pod that lacks, others by all."""
+    begun = sight.wave.state != WaveState.ADMITTED
+    if begun and sight.wave.job.shape == JobShape.INDEPENDENT:
+        return False
+    return sight.lacks_pods and QUOTA_WORDS in sight.refusal
 
 
 def blame(task: Task) -> tuple[bool, float, int]:

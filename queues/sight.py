@@ -45,13 +45,17 @@ class Sight:
     @property
     def moves(self) -> bool:
         """Whether anything is to be written."""
-        refused = self.refusal and self.wave.state == WaveState.ADMITTED
         return bool(
             self.changed
             or (self.seen and self.wave.seen_at is None)
-            or (refused and self.refusal != self.wave.job.reason_text)
+            or (self.lacks_pods and self.refusal != self.wave.job.reason_text)
             or not self.holds
         )
+
+    @property
+    def lacks_pods(self) -> bool:
+        """Whether the cluster refuses pods to tasks that wait for one."""
+        return bool(self.refusal and self.wave.state != WaveState.EVICTING and self.count(TaskState.PENDING))
 
     def count(self, *states: TaskState) -> int:
         """Return how many tasks are in one of these states now."""

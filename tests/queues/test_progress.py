@@ -118,7 +118,9 @@ def test_ordinary_waiting_is_no_trouble() -> None:
     assert (task.reason, task.message) == ("", "")
 
 
-@pytest.mark.parametrize(("asked", "code"), [(30, "DELETED_OUTSIDE"), (60, "DELETED_OUTSIDE"), (62, "DELETED_OUTSIDE"), (63, "Error")])
+@pytest.mark.parametrize(
+    ("asked", "code"), [(30, "DELETED_OUTSIDE"), (60, "DELETED_OUTSIDE"), (62, "DELETED_OUTSIDE"), (63, "Error")]
+)
 def test_a_pod_that_fails_because_it_was_deleted_is_no_failure_of_the_job(asked: int, code: str) -> None:
     end = {"phase": PodPhase.FAILED, "ended_at": NOW + 60 * SECOND, "exit_code": 143, "end_reason": "Error"}
 

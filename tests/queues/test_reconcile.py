@@ -386,6 +386,24 @@ def test_pods_refused_by_a_resource_quota_send_the_job_into_a_back_off(lab: Lab,
     assert job.backoff_until == cluster.now + MINUTE
 
 
+def test_a_gang_of_which_one_pod_runs_and_another_is_refused_by_a_quota_leaves_whole(
+    lab: Lab, cluster: Cluster
+) -> None:
+    job, wave = admitted(lab, 0, 1, shape="gang", tasks=2)
+    cluster.run(wave, RUNNING)
+    missing = max(cluster.pods.values(), key=lambda pod: pod.index or 0)
+    del cluster.pods[missing.uid]
+    cluster.look()
+    begun = state(job)
+
+    cluster.objects[str(wave.uid)] = object_of(wave, refusal="exceeded quota: theirs")
+    cluster.look()
+
+    assert begun == "running"
+    assert (state(job), job.next_state, job.reason_code) == ("evicting", "queued", "K8S_QUOTA")
+    assert tasks(wave) == ["leaving", "leaving"]
+
+
 def test_a_wave_of_an_independent_job_that_is_refused_leaves_alone(lab: Lab, cluster: Cluster) -> None:
     job, first = admitted(lab, 0, shape="independent", tasks=2)
     cluster.run(first, RUNNING)

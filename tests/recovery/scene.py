@@ -42,7 +42,7 @@ class Scene(Stage):
     Everything of Tidegate goes through the proxy, what the test does itself (``ground``) goes around it.
     """
 
-    def __init__(self, site: Site, proxy: Proxy, folder: Path, *, nodes: int = 2) -> None:
+    def __init__(self, site: Site, proxy: Proxy, folder: Path, *, nodes: int = 3) -> None:
         self.ground = Ground(site)
         self.proxy = proxy
         cluster = connect("default", kubeconfig=proxy.kubeconfig(folder / "proxied"))
@@ -92,7 +92,7 @@ class Scene(Stage):
     def runs(self, **spec: Any) -> Job:  # noqa: ANN401  fields of a spec
         """Submit a job that runs for ever, unless told otherwise, and wait until all its tasks run."""
         job = self.submit(**{"forever": "1", **spec})
-        self.until(lambda: self.running(job) == job.units // (job.units // tasks_of(job)))
+        self.until(lambda: self.running(job) == tasks_of(job))
         return job
 
     def running(self, job: Job) -> int:
@@ -136,6 +136,17 @@ class Scene(Stage):
     def patch_node(self, name: str, body: dict[str, Any]) -> None:
         """Change a node as an operator would."""
         self.ground.send("patch", f"/api/v1/nodes/{name}", body=body, media=MERGE)
+
+    def attempt(self, job: Job) -> int:
+        """Return which attempt of a job runs with all its tasks; 0 while none does."""
+        ran = state(job) is JobState.RUNNING
+        whole = Task.objects.filter(wave__job=job, wave__attempt=job.attempt, state="running").count() == tasks_of(job)
+        return job.attempt if ran and whole else 0
+
+    def places(self, job: Job) -> list[str]:
+        """Return the nodes of the tasks of a job that hold."""
+        held = Task.objects.filter(wave__job=job, state__in=TASK_HOLDING).order_by("id")
+        return list(held.values_list("node__name", flat=True))
 
     def node_of(self, job: Job) -> str:
         """Return where the first running task of a job runs."""
