@@ -5,13 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
-
-from clusters import names
-from clusters.port import Elastic, GroupSpec, Launch, Placement, TaskSpec, Toleration, WaveRef
+from clusters.port import Elastic, GroupSpec, Launch, Placement, RawObject, TaskSpec, Toleration, WaveRef
 from queues.admission.world import JobShape
 from queues.limits import time_left
-from queues.models import Task, TaskGroup, Wave
+from queues.models import Job, Task, TaskGroup, Wave
+from queues.namespaces import namespace_of
 from queues.spec import Run, runs
 from tenants.models import Flavor, Quota
 
@@ -19,11 +17,6 @@ from tenants.models import Flavor, Quota
 FENCE_SLACK = timedelta(minutes=15)
 # Resources that pods also ask for beside their counted one: a fence on them would count those.
 NOT_FENCED = frozenset({"cpu", "memory"})
-
-
-def namespace_of(team: str) -> str:
-    """Return the namespace in which a team's pods run."""
-    return names.dns_label(f"{settings.TIDEGATE_NAMESPACE_PREFIX}{team}")
 
 
 def ref_of(wave: Wave) -> WaveRef:
@@ -35,6 +28,8 @@ def ref_of(wave: Wave) -> WaveRef:
         number=wave.number,
         namespace=namespace_of(job.team.name),
         groups=len(wave.flavors),
+        kind=job.kind,
+        adopted=job.spec["spec"]["manifest"]["metadata"]["name"] if job.object_uid else "",
     )
 
 
@@ -82,6 +77,7 @@ def launch_of(wave: Wave, tasks: Iterable[Task], groups: Sequence[TaskGroup], fl
         task_count=sum(group.most or group.tasks for group in groups),
         elastic=_elastic(wave, groups) if job.shape == JobShape.ELASTIC else None,
         labels=tuple(sorted(job.labels.items())),
+        raw=_raw(job),
     )
 
 
@@ -91,6 +87,12 @@ def _elastic(wave: Wave, groups: Sequence[TaskGroup]) -> Elastic:
         most=sum(group.most or group.tasks for group in groups),
         first=wave.number if wave.base is None else wave.base.number,
     )
+
+
+def _raw(job: Job) -> RawObject | None:
+    if not job.kind:
+        return None
+    return RawObject(kind=job.kind, manifest=job.spec["spec"]["manifest"], adopted=job.object_uid or "")
 
 
 def ceilings(teams: Iterable[int]) -> dict[int, dict[str, int]]:
@@ -113,6 +115,7 @@ def ceilings(teams: Iterable[int]) -> dict[int, dict[str, int]]:
 def _group(group: TaskGroup, run: Run, flavor: Flavor, tasks: tuple[TaskSpec, ...]) -> GroupSpec:
     return GroupSpec(
         group=group.index,
+        name=group.name,
         tasks=tasks,
         resource=flavor.resource,
         units=group.units,

@@ -91,7 +91,7 @@ def count_outside(cluster: int, view: View, *, now: datetime, names: Collection[
     ours = _accounted(pod for found in pods.values() for pod in found)
     changed = []
     for row in rows:
-        others = [pod for pod in pods[row.name] if (pod.wave, pod.group, pod.index) not in ours]
+        others = [pod for pod in pods[row.name] if pod.uid not in ours and (pod.wave, pod.group, pod.index) not in ours]
         used = _used(others, resources.get(row.flavor_id or 0))
         if used != tuple(getattr(row, column) for column in OUTSIDE):
             for column, amount in zip(OUTSIDE, used, strict=True):
@@ -156,11 +156,17 @@ def _units(node: NodeSeen, resource: str) -> int:
     return node.cpu // 1000 if resource == "cpu" else node.counted.get(resource, 0)
 
 
-def _accounted(pods: Iterable[PodSeen]) -> set[tuple[str | None, int, int | None]]:
-    """Return wave, group and index of those tasks of these pods' waves that hold."""
+def _accounted(pods: Iterable[PodSeen]) -> set[object]:
+    """Return wave, group and index of those tasks of these pods' waves that hold, and the UIDs of their pods."""
     waves = {pod.wave for pod in pods if pod.wave}
     held = Task.objects.filter(wave__uid__in=valid_uids(waves), state__in=TASK_HOLDING)
-    return {(str(uid), group, index) for uid, group, index in held.values_list("wave__uid", "group", "pod_index")}
+    found: set[object] = set()
+    for uid, kind, group, index, pod in held.values_list(
+        "wave__uid", "wave__job__kind", "group", "pod_index", "pod_uid"
+    ):
+        # A controller may number its pods otherwise than we number tasks.
+        found |= {pod} if kind else {(str(uid), group, index)}
+    return found
 
 
 def _used(pods: Collection[PodSeen], resource: str | None) -> tuple[int, int, int, int]:

@@ -21,6 +21,9 @@ from queues.states import HOLDING, TASK_HOLDING, TaskState, WaveState
 from queues.view import TaskKey, View, valid_uids
 from tenants.models import Flavor
 
+# A controller may have replaced the pod of a task that runs, in an object that people wrote.
+WAITS_OR_RUNS = (TaskState.PENDING, TaskState.RUNNING)
+
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
@@ -126,8 +129,8 @@ def _gated(sight: Sight) -> Iterator[tuple[Task, PodSeen]]:
     if sight.wave.state == WaveState.EVICTING:
         return
     for task in sight.tasks:
-        pod = sight.pods.get((task.group, task.pod_index))
-        if pod is not None and pod.gated and not pod.leaving and sight.now[task.id].state is TaskState.PENDING:
+        pod = sight.pods.get(task.id)
+        if pod is not None and pod.gated and not pod.leaving and sight.now[task.id].state in WAITS_OR_RUNS:
             yield task, pod
 
 
@@ -156,4 +159,4 @@ def _sweep(view: View) -> Iterator[WaveRef]:
         Wave.objects.filter(id__in=ids, wish_due_at=None).update(wish=Wish.STOP, wish_due_at=view.as_of)
     strays = there.keys() - {str(uid) for uid in known.values_list("uid", flat=True)}
     for uid in sorted(strays):
-        yield WaveRef(wave=uid, job="", number=0, namespace=there[uid], groups=0)
+        yield there[uid]

@@ -12,8 +12,8 @@ from django.db import transaction
 from django.db.models import F
 
 from clusters.port import Cluster, ClusterError
-from queues.launches import namespace_of
 from queues.models import Eviction, Job, Task
+from queues.namespaces import namespace_of
 from queues.progress import Trouble
 from queues.states import TaskState, WaveState
 from queues.steps import GOING_SLACK, stop_waves

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
-from clusters.port import PodSeen
+from clusters.port import PodPhase, PodSeen, WaveSeen
+from queues import managed
 from queues.limits import run_ends_at
 from queues.models import Task, Wave
 from queues.nodes import Places
@@ -16,13 +17,10 @@ from queues.view import ENDED_PHASES, View
 SKEW = timedelta(seconds=1)
 COLUMNS = tuple(column.name for column in fields(TaskNow))
 
-PodKey = tuple[int, int | None]
-"""Group and completion index."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """A wave with its tasks, what they are now (by id), its pods, and why the cluster refuses it pods.
+    """A wave with its tasks, what they are now and their pods (by id), and why the cluster refuses it pods.
 
     ``changed`` are the tasks that are not as stored, ``ended`` those of them that hold no longer.
     ``seen``: anything of it is there.
@@ -31,7 +29,7 @@ class Sight:
     wave: Wave
     tasks: tuple[Task, ...]
     now: dict[int, TaskNow]
-    pods: dict[PodKey, PodSeen]
+    pods: dict[int, PodSeen]
     changed: tuple[Task, ...]
     ended: tuple[Task, ...]
     refusal: str
@@ -66,15 +64,20 @@ def look(wave: Wave, tasks: Sequence[Task], view: View, places: Places, *, now: 
     """Compare a wave with what is seen of it."""
     uid = str(wave.uid)
     objects = list(view.objects_of(uid))
-    pods = _by_index(view.pods_of(uid))
-    groups = {seen.group for seen in objects}
-    after = {task.id: _see(wave, task, pods, groups, view, places, now) for task in tasks}
+    pods = list(view.pods_of(uid))
+    if wave.job.kind:
+        found = managed.pair(tasks, pods)
+        after = _see_managed(wave, tasks, found, objects, pods, view, places, now)
+    else:
+        found = _by_index(tasks, pods)
+        groups = {seen.group for seen in objects}
+        after = {task.id: _see(wave, task, found.get(task.id), groups, view, places, now) for task in tasks}
     changed = tuple(task for task in tasks if after[task.id] != stored(task))
     return Sight(
         wave=wave,
         tasks=tuple(tasks),
         now=after,
-        pods=pods,
+        pods=found,
         changed=changed,
         ended=tuple(task for task in changed if not after[task.id].holds),
         refusal=next((seen.refusal for seen in objects if seen.refusal), ""),
@@ -99,27 +102,21 @@ def stored(task: Task) -> TaskNow:
     )
 
 
-def _by_index(pods: Iterable[PodSeen]) -> dict[PodKey, PodSeen]:
-    """Return one pod for each group and index: of several one that has not ended, then one that is not leaving."""
-    best: dict[PodKey, PodSeen] = {}
+def _by_index(tasks: Sequence[Task], pods: Iterable[PodSeen]) -> dict[int, PodSeen]:
+    """Return the pod of each task by id: of several one that has not ended, then one that is not leaving."""
+    best: dict[tuple[int, int | None], PodSeen] = {}
     for pod in sorted(pods, key=lambda pod: (pod.phase not in ENDED_PHASES, not pod.leaving, pod.uid)):
         best[pod.group, pod.index] = pod
-    return best
+    found = ((task.id, best.get((task.group, task.pod_index))) for task in tasks)
+    return {pk: pod for pk, pod in found if pod is not None}
 
 
 def _see(
-    wave: Wave,
-    task: Task,
-    pods: dict[PodKey, PodSeen],
-    groups: set[int],
-    view: View,
-    places: Places,
-    now: datetime,
+    wave: Wave, task: Task, pod: PodSeen | None, groups: set[int], view: View, places: Places, now: datetime
 ) -> TaskNow:
     before = stored(task)
     if not before.holds:
         return before
-    pod = pods.get((task.group, task.pod_index))
     node = places.ids.get(pod.node) if pod and pod.node else None
     if pod is not None and pod.phase in ENDED_PHASES:
         return _fenced(with_pod(before, pod, node=node, admitted=wave.admitted_at, now=now), wave)
@@ -140,6 +137,36 @@ def _fenced(task: TaskNow, wave: Wave) -> TaskNow:
         return task
     text = f"Ran longer than its time limit of {wave.job.time_limit}"
     return replace(task, state=TaskState.FAILED, reason=Trouble.TIMED_OUT, message=text)
+
+
+def _see_managed(
+    wave: Wave,
+    tasks: Sequence[Task],
+    found: dict[int, PodSeen],
+    objects: Sequence[WaveSeen],
+    pods: Sequence[PodSeen],
+    view: View,
+    places: Places,
+    now: datetime,
+) -> dict[int, TaskNow]:
+    """See the tasks of an object that people wrote; one whose node is lost has lost its place there too."""
+    thing = managed.Thing(
+        seen=objects[0] if objects else None,
+        gone=not objects and (view.has_lost(str(wave.uid)) or _is_shown(wave, view)),
+        failed_pods=any(pod.phase is PodPhase.FAILED and not pod.leaving for pod in pods),
+    )
+    after = {}
+    for task in tasks:
+        before, pod = stored(task), found.get(task.id)
+        node = places.ids.get(pod.node) if pod and pod.node else None
+        lost = _lost_node(task, pod, node, places) if pod is None or pod.phase not in ENDED_PHASES else None
+        if not before.holds:
+            after[task.id] = before
+        elif lost is not None:
+            after[task.id] = without_node(before, now=now, name=lost)
+        else:
+            after[task.id] = managed.see(before, pod, thing, node=node, admitted=wave.admitted_at, now=now)
+    return after
 
 
 def _lost_node(task: Task, pod: PodSeen | None, node: int | None, places: Places) -> str | None:

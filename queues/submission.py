@@ -15,6 +15,7 @@ from queues import spec as specs
 from queues.admission.world import JobShape
 from queues.ceilings import StoredCeilings
 from queues.models import Job, JobEvent, Node, PriorityClass, Queue, TaskGroup
+from queues.namespaces import namespace_of
 from tenants.errors import DomainError, Invalid, NotAllowed, NotFound
 from tenants.models import Flavor, Team
 from tenants.permissions import Actor, Permission, visible_teams
@@ -22,10 +23,11 @@ from tenants.permissions import Actor, Permission, visible_teams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A spec that was read, and the job that it would be a rerun of."""
+    """A spec that was read, the job that it would be a rerun of, and the UID of an object that is adopted."""
 
     spec: specs.Spec
     cloned_from: int | None = None
+    object_uid: str | None = None
 
 
 def catalog(by: Actor, *, teams: Iterable[str] | None = None) -> specs.Catalog:
@@ -91,7 +93,10 @@ def _teams(by: Actor, names: Iterable[str] | None) -> tuple[specs.TeamChoice, ..
     if wanted is not None and {name for _, name in queues} != wanted:
         # Somebody named a team that is not theirs: the answer lists all that are.
         return _teams(by, None)
-    return tuple(specs.TeamChoice(id=team, name=name, queues=tuple(lines)) for (team, name), lines in queues.items())
+    return tuple(
+        specs.TeamChoice(id=team, name=name, queues=tuple(lines), namespace=namespace_of(name))
+        for (team, name), lines in queues.items()
+    )
 
 
 def _flavors() -> tuple[specs.FlavorChoice, ...]:
@@ -107,6 +112,8 @@ def _flavors() -> tuple[specs.FlavorChoice, ...]:
             memory_step=row.memory_step,
             largest=row.largest,
             installed=row.installed,
+            resource=row.resource,
+            node_labels=tuple(sorted(row.node_labels.items())),
         )
         for row in rows
     )
@@ -147,6 +154,8 @@ def _job(draft: Draft, *, by: Actor, now: datetime, job_class: int) -> Job:
         units=spec.units,
         labels=dict(spec.labels),
         spec=specs.to_json(spec),
+        kind=spec.kind,
+        object_uid=draft.object_uid,
         borrow=spec.borrow,
         preemptible=spec.priority.preemptible,
         time_limit=spec.time_limit,

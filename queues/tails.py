@@ -12,8 +12,8 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef
 
 from clusters.port import Cluster, ClusterError, Log, Refused, Unreachable
-from queues.launches import namespace_of
 from queues.models import KeptLog, Task
+from queues.namespaces import namespace_of
 from queues.states import TaskState
 
 KEEP_LINES = 200

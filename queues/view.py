@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from clusters.port import Change, Inventory, NodeSeen, PodPhase, PodSeen, WaveSeen
+from clusters.port import Change, Inventory, NodeSeen, Offer, PodPhase, PodSeen, WaveRef, WaveSeen
 
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ENDED_PHASES = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
@@ -28,7 +28,8 @@ class View:
 
     Changes are collected until ``settle``: ``waves`` (UUIDs) that they touched, ``machines`` (names of nodes) that
     changed themselves, ``places`` on which others' pods changed, and ``active``, on which nodes a task of ours has, or
-    had until then, a pod that has not ended. ``machine_rows`` is what the last reading of the nodes' rows showed.
+    had until then, a pod that has not ended. ``offered`` are the UIDs of
+    objects that people gave into a queue. ``machine_rows`` is what the last reading of the nodes' rows showed.
     """
 
     def __init__(self, inventory: Inventory, *, as_of: datetime) -> None:
@@ -41,12 +42,15 @@ class View:
         self.places: set[str] = set()
         self.active: dict[TaskKey, set[str]] = defaultdict(set)
         self.machine_rows: MachineRows | None = None
+        self.offered: set[str] = set()
+        self.offers = {offer.uid: offer for offer in inventory.offers}
         self._pods: dict[str, PodSeen] = {}
         self._objects: dict[str, WaveSeen] = {}
         self._pods_of: dict[str, set[str]] = defaultdict(set)
         self._pods_on: dict[str, set[str]] = defaultdict(set)
         self._objects_of: dict[str, set[str]] = defaultdict(set)
         self._parting: set[str] = set()
+        self._lost: set[str] = set()
         for pod in inventory.pods:
             self._put_pod(pod)
         for seen in inventory.waves:
@@ -72,9 +76,17 @@ class View:
                     self._parting.add(pod.uid)
             case WaveSeen() as seen:
                 self.waves.add(seen.wave)
-                self._drop_object(seen)
+                self.offers.pop(seen.uid, None)
+                self._drop_object(seen.uid)
                 if not change.deleted:
                     self._put_object(seen)
+            case Offer() as offer:
+                self.offered.add(offer.uid)
+                # It may have been a wave's until now.
+                self._drop_object(offer.uid)
+                self.offers.pop(offer.uid, None)
+                if not change.deleted:
+                    self.offers[offer.uid] = offer
 
     def settle(self) -> None:
         """Forget what was touched, and the pods that were deleted after their end."""
@@ -82,6 +94,7 @@ class View:
         self.machines.clear()
         self.places.clear()
         self.active.clear()
+        self.offered.clear()
         while self._parting:
             self._drop_pod(self._parting.pop())
 
@@ -94,13 +107,24 @@ class View:
         return [self._pods[uid] for uid in self._pods_on.get(node, ())]
 
     def objects_of(self, wave: str) -> Iterable[WaveSeen]:
-        """Return the Kubernetes Jobs of a wave."""
+        """Return the objects of a wave: Kubernetes Jobs, or what people wrote."""
         return [self._objects[uid] for uid in self._objects_of.get(wave, ())]
 
-    def known_waves(self) -> dict[str, str]:
-        """Return every wave of which something is there, with its namespace."""
-        pods = {pod.wave: pod.namespace for pod in self._pods.values() if pod.wave}
-        return pods | {seen.wave: seen.namespace for seen in self._objects.values()}
+    def has_lost(self, wave: str) -> bool:
+        """Tell whether an object of the wave was there and is there no more."""
+        return wave in self._lost
+
+    def is_there(self, uid: str) -> bool:
+        """Tell whether an object that people made is there, given into a queue or as a wave's."""
+        return uid in self.offers or uid in self._objects
+
+    def known_waves(self) -> dict[str, WaveRef]:
+        """Return every wave of which something is there."""
+        found = {pod.wave: _ref(pod.wave, pod.namespace) for pod in self._pods.values() if pod.wave}
+        for seen in self._objects.values():
+            adopted = seen.name if seen.adopted else ""
+            found[seen.wave] = _ref(seen.wave, seen.namespace, kind=seen.kind, adopted=adopted)
+        return found
 
     def _touch(self, pod: PodSeen) -> None:
         if pod.wave:
@@ -134,16 +158,24 @@ class View:
 
     def _put_object(self, seen: WaveSeen) -> None:
         self._objects[seen.uid] = seen
+        self._lost.discard(seen.wave)
         self._objects_of[seen.wave].add(seen.uid)
 
-    def _drop_object(self, seen: WaveSeen) -> None:
-        if self._objects.pop(seen.uid, None) is not None:
-            _discard(self._objects_of, seen.wave, seen.uid)
+    def _drop_object(self, uid: str) -> None:
+        seen = self._objects.pop(uid, None)
+        if seen is not None:
+            self.waves.add(seen.wave)
+            self._lost.add(seen.wave)
+            _discard(self._objects_of, seen.wave, uid)
 
 
 def valid_uids(waves: Iterable[str]) -> list[UUID]:
     """Return those that are UUIDs, in order; what others wrote into our label is passed over."""
     return [UUID(wave) for wave in sorted(waves) if UID.fullmatch(wave)]
+
+
+def _ref(wave: str, namespace: str, *, kind: str = "", adopted: str = "") -> WaveRef:
+    return WaveRef(wave=wave, job="", number=0, namespace=namespace, groups=0, kind=kind, adopted=adopted)
 
 
 def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:

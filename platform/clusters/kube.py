@@ -16,8 +16,9 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
 
 from clusters import answers
+from clusters.asking import Failure, Json, Query
 from clusters.port import ClusterError, Silent, Unreachable
-from clusters.verbs import READ_SECONDS, Failure, Json, KubeCluster, Query
+from clusters.verbs import READ_SECONDS, KubeCluster
 
 __all__ = ["KubeApi", "KubeCluster", "connect"]
 

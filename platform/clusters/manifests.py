@@ -34,7 +34,7 @@ def job(launch: Launch, group: GroupSpec) -> Manifest:
             "name": names.object_name(launch.job, launch.number, group.group),
             "namespace": launch.namespace,
             "labels": _labels(launch, group),
-            "annotations": _annotations(launch),
+            "annotations": annotations(launch),
         },
         "spec": spec,
     }
@@ -45,7 +45,7 @@ def service(launch: Launch, *, owner: Manifest) -> Manifest:
 
     That of an elastic job also finds the pods of waves to come.
     """
-    shared = _shared_labels(launch)
+    shared = shared_labels(launch)
     found_by = names.LABEL_WAVE if launch.elastic is None else names.LABEL_JOB
     return {
         "apiVersion": "v1",
@@ -111,9 +111,9 @@ def priority_class(name: str, value: int) -> Manifest:
 def release(pin: Pin) -> Manifest:
     """Return the strategic merge patch that narrows a gated pod to its node, tells its task and takes our gate away."""
     spec: Manifest = {"schedulingGates": [{"$patch": "delete", "name": names.GATE}]}
-    affinity = _affinity(pin.node, pin.placement)
-    if affinity:
-        spec["affinity"] = affinity
+    narrowed = affinity(pin.node, pin.placement)
+    if narrowed:
+        spec["affinity"] = narrowed
     return {"metadata": {"annotations": {names.ANNOTATION_TASK: str(pin.task)}}, "spec": spec}
 
 
@@ -139,7 +139,7 @@ def _template(launch: Launch, group: GroupSpec) -> Manifest:
     return {
         "metadata": {
             "labels": {**names.pod_labels(launch.labels), **_labels(launch, group)},
-            "annotations": {**dict(group.annotations), **_annotations(launch)},
+            "annotations": {**dict(group.annotations), **annotations(launch)},
         },
         "spec": _pod(launch, group),
     }
@@ -159,13 +159,13 @@ def _pod(launch: Launch, group: GroupSpec) -> Manifest:
     if group.node_labels:
         pod["nodeSelector"] = dict(group.node_labels)
     if group.tolerations:
-        pod["tolerations"] = [_toleration(toleration) for toleration in group.tolerations]
+        pod["tolerations"] = [toleration(each) for each in group.tolerations]
     if group.shm:
         pod["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(group.shm)}}]
     if is_gated(launch, group):
         pod["schedulingGates"] = [{"name": names.GATE}]
-    elif affinity := _affinity(group.tasks[0].node, launch.placement):
-        pod["affinity"] = affinity
+    elif narrowed := affinity(group.tasks[0].node, launch.placement):
+        pod["affinity"] = narrowed
     return pod
 
 
@@ -253,7 +253,8 @@ def _by_task(place: tuple[GroupSpec, TaskSpec]) -> tuple[int, int]:
     return task.task, group.group
 
 
-def _affinity(node: str, placement: Placement) -> Manifest | None:
+def affinity(node: str, placement: Placement) -> Manifest | None:
+    """Return what sends a pod to a node, None where it may go anywhere."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     match placement:
         case Placement.PIN:
@@ -265,17 +266,14 @@ def _affinity(node: str, placement: Placement) -> Manifest | None:
             return None
 
 
-def _toleration(toleration: Toleration) -> dict[str, str]:
-    fields = {
-        "key": toleration.key,
-        "operator": toleration.operator,
-        "value": toleration.value,
-        "effect": toleration.effect,
-    }
+def toleration(wanted: Toleration) -> dict[str, str]:
+    """Return a toleration as a pod writes it."""
+    fields = {"key": wanted.key, "operator": wanted.operator, "value": wanted.value, "effect": wanted.effect}
     return {name: value for name, value in fields.items() if value}
 
 
-def _shared_labels(launch: Launch) -> dict[str, str]:
+def shared_labels(launch: Launch) -> dict[str, str]:
+    """Return the labels of everything that belongs to a wave."""
     return {
         names.LABEL_JOB: names.label_value(launch.job),
         names.LABEL_WAVE: names.label_value(launch.wave),
@@ -285,10 +283,11 @@ def _shared_labels(launch: Launch) -> dict[str, str]:
 
 
 def _labels(launch: Launch, group: GroupSpec) -> dict[str, str]:
-    return {**_shared_labels(launch), names.LABEL_GROUP: str(group.group)}
+    return {**shared_labels(launch), names.LABEL_GROUP: str(group.group)}
 
 
-def _annotations(launch: Launch) -> dict[str, str]:
+def annotations(launch: Launch) -> dict[str, str]:
+    """Return what everything that belongs to a wave tells people about it."""
     return {
         names.ANNOTATION_JOB_NAME: launch.job_name,
         names.ANNOTATION_TEAM: launch.team,

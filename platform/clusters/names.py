@@ -15,6 +15,8 @@ ANNOTATION_TEAM = f"{PREFIX}/team-name"
 ANNOTATION_QUEUE = f"{PREFIX}/queue-name"
 ANNOTATION_ATTEMPT = f"{PREFIX}/attempt"
 ANNOTATION_TASK = f"{PREFIX}/task"
+ANNOTATION_ADOPTED = f"{PREFIX}/adopted"
+ANNOTATION_REFUSED = f"{PREFIX}/refused"
 GATE = f"{PREFIX}/placement"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 FENCE = "tidegate-fence"
@@ -32,6 +34,11 @@ _DNS_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 def object_name(job: str, number: int, group: int) -> str:
     """Name the Kubernetes Job of one group of a job's wave; room is left for the completion index behind it."""
     return f"tg-{_compact(job)}-{number}-{group}"
+
+
+def raw_name(job: str, number: int) -> str:
+    """Name an object that people wrote themselves; short, since its controller puts names of its own behind it."""
+    return f"tg-{_digest(_compact(job))[:12]}-{number}"
 
 
 def service_name(job: str, number: int) -> str:

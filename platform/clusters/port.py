@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class ClusterError(Exception):
@@ -105,7 +105,8 @@ class PodPhase(StrEnum):
 class PodSeen:
     """A pod that exists.
 
-    ``wave`` and ``group`` are set for our pods, read from labels; ``index`` is the Job completion index.
+    ``wave`` and ``group`` are set for our pods, read from labels; ``index`` is the Job completion index, ``ordinal``
+    counts the copies of its Job in a JobSet.
 
     ``waiting_reason`` names why a container or the scheduler waits (ErrImagePull, Unschedulable …), ``message`` its
     text. ``container`` is the one that waits or ended badly. ``leaving_since`` is when somebody asked a leaving pod to
@@ -126,6 +127,7 @@ class PodSeen:
     group: int = 0
     index: int | None = None
     leaving_since: datetime | None = None
+    ordinal: int = 0
     started_at: datetime | None = None
     ended_at: datetime | None = None
     exit_code: int | None = None
@@ -137,9 +139,11 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveSeen:
-    """A Kubernetes Job that carries our labels: one group of one wave.
+    """An object that carries our labels: the Job of one group of a wave, or what people wrote for all its groups.
 
     ``refusal`` says why its pods cannot be created (a ResourceQuota, a webhook); only an inventory looks for it.
+    ``kind`` names what people wrote (a key of ``clusters.kinds``), nothing for our own Jobs; ``adopted``: people made
+    it too, so that it is never deleted.
     """
 
     namespace: str
@@ -152,6 +156,26 @@ class WaveSeen:
     failed: bool
     message: str = ""
     refusal: str = ""
+    kind: str = ""
+    adopted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """An object that people made and gave into a queue by a label, and that is no wave's.
+
+    ``manifest`` is what they wrote, ``refused`` what was told them about it, ``over``: it has come to its end.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    suspended: bool
+    over: bool
+    leaving: bool
+    manifest: Mapping[str, Any]
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +185,7 @@ class Inventory:
     nodes: tuple[NodeSeen, ...]
     pods: tuple[PodSeen, ...]
     waves: tuple[WaveSeen, ...]
+    offers: tuple[Offer, ...] = ()
     position: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -168,7 +193,7 @@ class Inventory:
 class Change:
     """One event: what was seen, or (``deleted``) seen for the last time; a watch may go on from ``position``."""
 
-    seen: NodeSeen | PodSeen | WaveSeen
+    seen: NodeSeen | PodSeen | WaveSeen | Offer
     deleted: bool = False
     position: Mapping[str, str] = field(default_factory=dict)
 
@@ -184,16 +209,17 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """One Kubernetes Job of a wave: equal pods."""
+    """One Kubernetes Job of a wave: equal pods. In an object that people wrote it is the part of that ``name``."""
 
     group: int
+    name: str = ""
     tasks: tuple[TaskSpec, ...]
     resource: str
     units: int
     cpu: int
     memory: int
     shm: int = 0
-    image: str
+    image: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
@@ -221,11 +247,21 @@ class Placement(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RawObject:
+    """What people wrote, of which kind, and the UID of the object that they made where one is ``adopted``."""
+
+    kind: str
+    manifest: Mapping[str, Any]
+    adopted: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """A wave to run: everything that its Kubernetes objects need.
 
     ``wave`` is its UUID, ``number`` counts the job's waves from 1. ``gang``: one task that fails ends the others, which
     is not so of what an elastic job has beyond its least. ``labels`` are the owner's for the pods.
+    ``raw`` runs instead of Jobs of ours.
     """
 
     wave: str
@@ -246,17 +282,23 @@ class Launch:
     task_count: int = 0
     elastic: Elastic | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    raw: RawObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRef:
-    """Which wave: enough to find its objects without asking the database."""
+    """Which wave: enough to find its objects without asking the database.
+
+    ``kind`` where people wrote its object, ``adopted`` the object's name where they made it too.
+    """
 
     wave: str
     job: str
     number: int
     namespace: str
     groups: int
+    kind: str = ""
+    adopted: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +352,11 @@ class Cluster(Protocol):
         ...
 
     def stop(self, ref: WaveRef, *, grace_seconds: int | None = None) -> None:
-        """Delete the wave's objects and pods; what is gone already is passed over."""
+        """Delete the wave's objects and pods, suspend an adopted object; what is gone already is passed over."""
+        ...
+
+    def refuse(self, offer: Offer, text: str) -> None:
+        """Tell on an object, and by an event, why it is not taken into the queue; telling it again changes nothing."""
         ...
 
     def stop_pods(self, namespace: str, pods: Sequence[str], *, grace_seconds: int | None = None) -> None:

@@ -1,10 +1,12 @@
 """Kubernetes quantities (``1500m``, ``2Gi``, ``1e3``) as exact whole numbers."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
+from typing import Any
 
 _SCALES = {
     "n": Fraction(1, 10**9),
@@ -56,3 +58,36 @@ def counted(resources: Mapping[str, str | int]) -> dict[str, int]:
     """Return the extended resources (``nvidia.com/gpu``) among resources, without zeros."""
     amounts = {name: whole(quantity) for name, quantity in resources.items() if "/" in name}
     return {name: amount for name, amount in amounts.items() if amount}
+
+
+def of_pod(spec: Mapping[str, Any]) -> Counter[str]:
+    """Return what a pod's spec asks for, as kube-scheduler counts it: CPU in thousandths, all else in whole units.
+
+    Containers add up; init containers count where one alone needs more, sidecars as long as they run.
+    """
+    total: Counter[str] = Counter()
+    for container in spec.get("containers") or ():
+        total.update(_asked(container))
+    peak, sidecars = Counter[str](), Counter[str]()
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            sidecars.update(_asked(container))
+            peak |= sidecars
+        else:
+            peak |= sidecars + _asked(container)
+    total = (total + sidecars) | peak
+    for resource, amount in _asked(spec).items():
+        total[resource] = amount
+    return total + _amounts(spec.get("overhead") or {})
+
+
+def _asked(container: Mapping[str, Any]) -> Counter[str]:
+    resources = container.get("resources") or {}
+    return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _amounts(resources: Mapping[str, Any]) -> Counter[str]:
+    amounts = Counter({resource: whole(q) for resource, q in resources.items() if resource != "cpu"})
+    if "cpu" in resources:
+        amounts["cpu"] = milli(resources["cpu"])
+    return amounts

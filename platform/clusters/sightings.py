@@ -1,14 +1,18 @@
 """Objects of the Kubernetes API, as decoded JSON, in the port's words."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from clusters import names, quantities
-from clusters.port import NodeSeen, PodPhase, PodSeen, Taint, WaveSeen
+from clusters import kinds, names, quantities, raw
+from clusters.kinds import Kind
+from clusters.port import NodeSeen, Offer, PodPhase, PodSeen, Taint, WaveSeen
 
 Json: TypeAlias = Mapping[str, Any]
+
+# Where pods say which of their object's they are.
+_INDICES = tuple(dict.fromkeys(kind.index for kind in kinds.KINDS if kind.index))
+_ORDINALS = tuple(dict.fromkeys(kind.ordinal for kind in kinds.KINDS if kind.ordinal))
 
 
 def node(seen: Json) -> NodeSeen:
@@ -33,7 +37,7 @@ def pod(seen: Json) -> PodSeen:
     """Return a pod as the port shows it, its requests as kube-scheduler counts them."""
     meta, spec, status = seen["metadata"], seen.get("spec") or {}, seen.get("status") or {}
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-    requests = _requests(spec)
+    requests = quantities.of_pod(spec)
     ended = [state["terminated"] for state in _states(status) if "terminated" in state]
     stuck, waiting_reason, waiting_message = _waiting(status)
     failed, end = _failed(status)
@@ -51,7 +55,8 @@ def pod(seen: Json) -> PodSeen:
         counted={resource: units for resource, units in requests.items() if "/" in resource and units},
         wave=labels.get(names.LABEL_WAVE),
         group=_number(labels.get(names.LABEL_GROUP)) or 0,
-        index=_number(annotations.get(names.COMPLETION_INDEX)),
+        index=_first(_INDICES, annotations, labels),
+        ordinal=_first(_ORDINALS, labels) or 0,
         leaving_since=_leaving_since(meta),
         started_at=min(_times(_started(status)), default=None),
         ended_at=max(_times(end.get("finishedAt") for end in ended), default=None),
@@ -63,21 +68,33 @@ def pod(seen: Json) -> PodSeen:
     )
 
 
-def wave(seen: Json, *, refusal: str = "") -> WaveSeen:
-    """Return one of our Jobs as the port shows it."""
-    meta, status = seen["metadata"], seen.get("status") or {}
-    failed = _condition(status, "Failed")
+def written(kind: Kind) -> Callable[[Json], WaveSeen | Offer | None]:
+    """Return what reads objects of a kind: ours, what people give into a queue, None for all others."""
+    return lambda seen: wave(seen, kind) if is_ours(seen) else raw.offer(seen, kind)
+
+
+def is_ours(seen: Json) -> bool:
+    """Tell whether an object belongs to a wave."""
+    return names.LABEL_WAVE in (seen["metadata"].get("labels") or {})
+
+
+def wave(seen: Json, kind: Kind = kinds.JOB, *, refusal: str = "") -> WaveSeen:
+    """Return an object of a wave as the port shows it; those that people wrote carry no label of a group."""
+    meta = seen["metadata"]
+    group = meta["labels"].get(names.LABEL_GROUP)
     return WaveSeen(
         namespace=meta["namespace"],
         name=meta["name"],
         uid=meta["uid"],
         wave=meta["labels"][names.LABEL_WAVE],
-        group=_number(meta["labels"].get(names.LABEL_GROUP)) or 0,
+        group=_number(group) or 0,
         leaving="deletionTimestamp" in meta,
-        complete=_condition(status, "Complete").get("status") == "True",
-        failed=failed.get("status") == "True",
-        message=": ".join(filter(None, (failed.get("reason"), failed.get("message")))),
+        complete=kinds.has_succeeded(kind, seen),
+        failed=kinds.has_failed(kind, seen),
+        message=kinds.failure(kind, seen),
         refusal=refusal,
+        kind=kind.key if group is None else "",
+        adopted=names.ANNOTATION_ADOPTED in (meta.get("annotations") or {}),
     )
 
 
@@ -87,7 +104,8 @@ def lacks_pods(seen: Json) -> bool:
     if any(_condition(status, end).get("status") == "True" for end in ("Complete", "Failed")):
         return False
     made = sum(status.get(count) or 0 for count in ("active", "succeeded", "failed"))
-    return int(made) < int(seen["spec"].get("completions") or 0) and "deletionTimestamp" not in seen["metadata"]
+    wanted = seen["spec"].get("completions") or seen["spec"].get("parallelism") or 0
+    return int(made) < int(wanted) and "deletionTimestamp" not in seen["metadata"]
 
 
 def refusals(events: Iterable[Json]) -> dict[str, str]:
@@ -107,36 +125,6 @@ def _taint(taint: Json) -> Taint:
 
 def _condition(status: Json, kind: str) -> Json:
     return next((entry for entry in status.get("conditions") or () if entry.get("type") == kind), {})
-
-
-def _requests(spec: Json) -> Counter[str]:
-    """Add up containers; init containers count where one alone needs more, sidecars as long as they run."""
-    total: Counter[str] = Counter()
-    for container in spec.get("containers") or ():
-        total.update(_asked(container))
-    peak, sidecars = Counter[str](), Counter[str]()
-    for container in spec.get("initContainers") or ():
-        if container.get("restartPolicy") == "Always":
-            sidecars.update(_asked(container))
-            peak |= sidecars
-        else:
-            peak |= sidecars + _asked(container)
-    total = (total + sidecars) | peak
-    for resource, amount in _asked(spec).items():
-        total[resource] = amount
-    return total + _amounts(spec.get("overhead") or {})
-
-
-def _asked(container: Json) -> Counter[str]:
-    resources = container.get("resources") or {}
-    return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
-
-
-def _amounts(resources: Json) -> Counter[str]:
-    amounts = Counter({resource: quantities.whole(q) for resource, q in resources.items() if resource != "cpu"})
-    if "cpu" in resources:
-        amounts["cpu"] = quantities.milli(resources["cpu"])
-    return amounts
 
 
 def _states(status: Json) -> Iterator[Json]:
@@ -196,6 +184,12 @@ def _leaving_since(meta: Json) -> datetime | None:
 
 def _times(texts: Iterable[str | None]) -> Iterator[datetime]:
     return (datetime.fromisoformat(text) for text in texts if text)
+
+
+def _first(keys: Iterable[str], *sources: Mapping[str, str]) -> int | None:
+    """Return the first of these labels or annotations that is a number."""
+    found = (_number(source.get(key)) for key in keys for source in sources)
+    return next((number for number in found if number is not None), None)
 
 
 def _number(text: str | None) -> int | None:

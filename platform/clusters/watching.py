@@ -9,7 +9,7 @@ from threading import Event, Lock, Thread
 from typing import Any, Protocol, TypeAlias
 
 from clusters import answers
-from clusters.port import Change, ClusterError, Gone, NodeSeen, PodSeen, Unreachable, WaveSeen
+from clusters.port import Change, ClusterError, Gone, NodeSeen, Offer, PodSeen, Unreachable, WaveSeen
 
 # What an object that is not shaped as Kubernetes shapes it raises when it is read.
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
@@ -19,8 +19,9 @@ _SHORTEST_STREAM = 1.0
 # Readers that do not wake up in this time end by their own time-outs.
 _JOIN_SECONDS = 2.0
 
-Seen: TypeAlias = NodeSeen | PodSeen | WaveSeen
-Parse: TypeAlias = Callable[[Mapping[str, Any]], Seen]
+Seen: TypeAlias = NodeSeen | PodSeen | WaveSeen | Offer
+Parse: TypeAlias = Callable[[Mapping[str, Any]], Seen | None]
+"""Reads an object; None where it is none of our business."""
 
 
 class Stream(Protocol):

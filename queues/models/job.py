@@ -56,6 +56,7 @@ class Job(models.Model):
     ``waiting_tasks``: tasks of an independent job that wait, 1 for another that waits, 0 when nothing waits.
     ``ready``: it may start now (waits, is not held, not backing off): what the heads' index covers.
     ``wait_from``: moved forward by all time in which it did not wait; ``not_waiting_since`` is set meanwhile.
+    ``kind``: people wrote its Kubernetes object (a key of ``clusters.kinds``); ``object_uid``: they made it too.
     ``cancel_wanted``, ``hold_wanted`` and ``next_state``: where an evicting job goes when its pods are gone.
     """
 
@@ -72,6 +73,8 @@ class Job(models.Model):
     units = models.PositiveIntegerField()
     labels = models.JSONField(default=dict)
     spec = models.JSONField()
+    kind = models.CharField(max_length=60, blank=True)
+    object_uid = models.CharField(max_length=40, null=True, blank=True)  # noqa: DJ001  NULL keeps the unique constraint out of the way
     borrow = models.BooleanField(default=True)
     preemptible = models.BooleanField(default=True)
     time_limit = models.DurationField(null=True)
@@ -127,6 +130,7 @@ class Job(models.Model):
             ),
             models.CheckConstraint(name="job_waits_after_submission", condition=Q(wait_from__gte=F("submitted_at"))),
             models.CheckConstraint(name="job_units_positive", condition=Q(units__gt=0)),
+            models.UniqueConstraint(name="job_object_once", fields=["object_uid"]),
             models.UniqueConstraint(
                 name="job_external_id_once",
                 fields=["team", "external_id"],

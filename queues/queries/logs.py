@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.db.models import Case, F, IntegerField, QuerySet, Value, When
 
-from queues.launches import namespace_of
 from queues.models import KeptLog, Task
+from queues.namespaces import namespace_of
 from queues.queries.jobs import visible_job
 from queues.queries.rows import KeptLines, LogChoice
 from queues.states import TASK_HOLDING, TaskState

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from queues.spec import amounts
+from queues.spec import amounts, manifest
 from queues.spec.values import API_VERSION, Run, Spec, SpecGroup, SpecTopology
 
 Json = dict[str, Any]
@@ -11,7 +11,10 @@ Json = dict[str, Any]
 def to_json(spec: Spec) -> Json:
     """Return the canonical form, every default spelt out."""
     body: Json = {"shape": spec.shape.value}
-    if len(spec.groups) == 1:
+    if spec.manifest is not None:
+        types = dict.fromkeys(flavor.name for group in spec.groups for flavor in group.flavors)
+        body |= {"manifest": spec.manifest, "gpus": {"type": list(types)}, **_topology(_whole_topology(spec))}
+    elif len(spec.groups) == 1:
         body |= _group(spec.groups[0])
     else:
         body["groups"] = [{"name": group.name, **_group(group)} for group in spec.groups]
@@ -29,6 +32,10 @@ def to_json(spec: Spec) -> Json:
     if spec.labels:
         metadata["labels"] = dict(spec.labels)
     return {"apiVersion": API_VERSION, "kind": "Job", "metadata": metadata, "spec": body}
+
+
+def _whole_topology(spec: Spec) -> SpecTopology | None:
+    return spec.topology if len(spec.groups) > 1 else spec.groups[0].topology
 
 
 def _group(group: SpecGroup) -> Json:
@@ -69,6 +76,8 @@ def _run(run: Run) -> Json:
 def runs(stored: Json) -> tuple[Run, ...]:
     """Return what each group of a stored canonical spec runs, in the order of the groups."""
     body = stored["spec"]
+    if "manifest" in body:
+        return tuple(Run(image=image) for image in manifest.images(body["manifest"]))
     return tuple(_stored_run(row) for row in body.get("groups", [body]))
 
 

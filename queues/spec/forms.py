@@ -36,9 +36,10 @@ DURATION_SAYS = '"12h", "90m", "1d6h" or whole seconds'
 ANNOTATION_KEY = re.compile(re.escape(TEST_ANNOTATIONS) + r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 SHARED = ("gpus", "resources", "run", "node_labels", "annotations")
+# What a manifest says itself.
+WRITTEN = ("tasks", "run", "resources", "node_labels", "annotations")
 SPEC_LATER = {
     "notify": "notify is not supported yet; it comes with a later release",
     "parallelism": "parallelism is not supported yet; it comes with a later release",
-    "manifest": "raw Kubernetes manifests are not supported yet; describe the job with run, gpus and tasks",
 }
 RESOURCES_LATER = {"ephemeral": "ephemeral storage is not supported yet; it comes with a later release"}

@@ -89,11 +89,12 @@ class Groups:
             return 1, self._any()
         gpus = Section(given, section.at("gpus"), section.errors)
         units = gpus.whole("count", None, least=1, most=MOST_UNITS)
-        flavors = self._flavors(gpus)
+        flavors = self.flavors(gpus)
         gpus.close()
         return units, flavors
 
-    def _flavors(self, gpus: Section) -> tuple[FlavorChoice, ...]:
+    def flavors(self, gpus: Section) -> tuple[FlavorChoice, ...]:
+        """Return the GPU types that a section names, in order of wish; where it names none, all for the team."""
         given = gpus.take("type", None)
         if given is None:
             return self._any()

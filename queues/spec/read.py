@@ -24,8 +24,10 @@ from queues.spec.forms import (
     NAME,
     NAME_SAYS,
     SPEC_LATER,
+    WRITTEN,
 )
 from queues.spec.groups import Groups
+from queues.spec.manifest import Manifest, deadline, grace, is_object, wrapped
 from queues.spec.topology import topology
 from queues.spec.values import (
     API_VERSION,
@@ -44,12 +46,18 @@ UNKNOWN_TEAM = "unknown_team"
 def read(data: object, catalog: Catalog) -> Spec:
     """Return the canonical value of a compact spec, or raise Invalid with every wrong field."""
     errors: list[FieldError] = []
+    outer = None
+    if isinstance(data, dict) and is_object(data):
+        outer = wrapped(data, {team.namespace: team.name for team in catalog.teams})
+        data = outer.spec
     if not isinstance(data, dict):
         detail = f"a job is a mapping with apiVersion, kind, metadata and spec, not {kind(data)}"
         raise Invalid.field("", detail, code="not_a_mapping", given=show(data))
     spec = _Reading(Section(data, "", errors), catalog).spec()
     if not errors:
         return spec
+    if outer is not None:
+        errors = [replace(error, pointer=outer.pointer(error.pointer)) for error in errors]
     first = errors[0].detail
     detail = first if len(errors) == 1 else f"{first} (and {len(errors) - 1} more)"
     if any(error.code == UNKNOWN_TEAM for error in errors):
@@ -67,7 +75,8 @@ class _Reading:
         self.errors = top.errors
         self._kind()
         self.metadata = top.section("metadata", required=True)
-        self.body = top.section("spec", required=True)
+        self.body = _with_own_limits(top.section("spec", required=True))
+        self.manifest: Manifest | None = None
         top.close()
 
     def spec(self) -> Spec:
@@ -88,12 +97,14 @@ class _Reading:
             labels=labels,
             shape=shape,
             groups=self._groups(team, shape),
-            topology=topology(self.body, self.catalog.levels) if body.has("groups") else None,
+            topology=topology(self.body, self.catalog.levels) if body.has("groups") or body.has("manifest") else None,
             time_limit=self._time_limit(queue),
             priority=self._priority(queue),
             borrow=body.flag("borrow", default=True),
             grace=self._duration("grace", DEFAULT_GRACE, most=timedelta(hours=1)) or timedelta(),
             retries=body.whole("retries", 0, least=0, most=MOST_RETRIES),
+            manifest=self.manifest.kept() if self.manifest else None,
+            kind=self.manifest.kind.key if self.manifest and self.manifest.kind else "",
         )
         body.close(SPEC_LATER)
         return self._whole(spec)
@@ -149,6 +160,8 @@ class _Reading:
 
     def _groups(self, team: TeamChoice, shape: JobShape) -> tuple[SpecGroup, ...]:
         common = Groups(self.body, self.catalog, team, shape)
+        if self.body.take("manifest", None) is not None:
+            return self._written(common, team)
         given = self.body.take("groups", None)
         if given is None:
             return (common.group(self.body, ""),)
@@ -174,6 +187,18 @@ class _Reading:
         for section in sections:
             section.close()
         return groups
+
+    def _written(self, common: Groups, team: TeamChoice) -> tuple[SpecGroup, ...]:
+        """Read the groups out of what people wrote; the spec around it says the rest."""
+        for key in (*WRITTEN, "groups"):
+            self.body.take(key, None)
+            if self.body.has(key):
+                self.body.wrong(key, "not_with_manifest", f"{key} is what the manifest itself says")
+        gpus = self.body.section("gpus")
+        flavors = common.flavors(gpus)
+        gpus.close()
+        self.manifest = Manifest(self.body, team, flavors)
+        return self.manifest.groups()
 
     def _time_limit(self, queue: QueueChoice) -> timedelta | None:
         most = queue.max_time_limit
@@ -218,6 +243,8 @@ class _Reading:
 
     def _whole(self, spec: Spec) -> Spec:
         """Look at what fields mean together."""
+        if spec.manifest is not None:
+            return self._together(spec)
         if len(spec.groups) > 1 and spec.shape is JobShape.INDEPENDENT:
             self.body.wrong(
                 "shape",
@@ -235,3 +262,24 @@ class _Reading:
                 spec, topology=None, groups=(replace(only, name="", topology=only.topology or spec.topology),)
             )
         return spec
+
+    def _together(self, spec: Spec) -> Spec:
+        """Return what people wrote as one gang: its controller makes all pods at once."""
+        if self.body.has("shape") and spec.shape is not JobShape.GANG:
+            self.body.wrong("shape", "not_with_manifest", "the pods of a manifest start together: shape is gang")
+        if spec.tasks > MOST_TASKS:
+            self.body.wrong("manifest", "out_of_range", f"a job has at most {MOST_TASKS} tasks, not {spec.tasks}")
+        if len(spec.groups) != 1:
+            return replace(spec, shape=JobShape.GANG)
+        only = replace(spec.groups[0], topology=spec.topology)
+        return replace(spec, shape=JobShape.GANG, topology=None, groups=(only,))
+
+
+def _with_own_limits(body: Section) -> Section:
+    """Return the spec's body with the time limit and the grace that its object names, unless it says others."""
+    own: dict[object, object] = {
+        "time_limit": deadline(body.data.get("manifest")),
+        "grace": grace(body.data.get("manifest")),
+    }
+    added = {key: value for key, value in own.items() if value is not None and not body.has(str(key))}
+    return Section({**body.data, **added}, body.pointer, body.errors) if added else body

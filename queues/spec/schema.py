@@ -144,6 +144,10 @@ _BODY = _fields(
                 {"name": {"type": "string"}, "tasks": _TASKS, "topology": _TOPOLOGY, **_SHARED},
             ),
         },
+        "manifest": {
+            "type": "object",
+            "description": "A Kubernetes object to run as it is written, instead of tasks, resources and run.",
+        },
         "time_limit": {**_DURATION, "description": 'Like "12h"; "none" where the queue allows it.'},
         "priority": {"type": "string", "description": "A priority class by name."},
         "borrow": {"type": "boolean", "default": True, "description": "false: start only inside the guarantee."},

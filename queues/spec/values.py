@@ -1,8 +1,9 @@
 """A spec as values, and the catalog of names that a person may use in one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from queues.admission.world import JobShape, Near
 
@@ -28,6 +29,8 @@ class FlavorChoice:
     memory_step: int
     largest: int
     installed: int
+    resource: str = "nvidia.com/gpu"
+    node_labels: Pairs = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +47,13 @@ class QueueChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamChoice:
-    """A team to which the person may submit."""
+    """A team to which the person may submit; ``allows`` names what its pods may beyond what every team's may."""
 
     id: int
     name: str
     queues: tuple[QueueChoice, ...]
+    namespace: str = ""
+    allows: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +132,8 @@ class SpecGroup:
 class Spec:
     """A job as asked for, every name resolved. ``time_limit`` None is no limit; ``grace`` is the wish.
 
-    ``topology`` binds several groups together; the wish of a single group is the group's own.
+    ``topology`` binds several groups together; the wish of a single group is the group's own. ``manifest``, of that
+    ``kind`` (a key of ``clusters.kinds``), runs as it was written; its groups were read from it.
     """
 
     name: str
@@ -143,6 +149,8 @@ class Spec:
     grace: timedelta
     retries: int
     topology: SpecTopology | None = None
+    manifest: Mapping[str, Any] | None = None
+    kind: str = ""
 
     @property
     def tasks(self) -> int:

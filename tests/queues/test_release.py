@@ -7,8 +7,9 @@ import pytest
 
 from clusters.port import Launch, NameTaken, QuotaRefused, Refused, Unreachable, WaveRef
 from queues import release, services
-from queues.launches import ceilings, launches_of, namespace_of
+from queues.launches import ceilings, launches_of
 from queues.models import Job, Task, Wave
+from queues.namespaces import namespace_of
 from queues.release import LEASE, Fences, release_due
 from queues.steps import evict
 from tests.queues.lab import MINUTE, NOW, Lab

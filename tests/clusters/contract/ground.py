@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
+from clusters.asking import Failure, Query
 from clusters.kube import KubeCluster
 from clusters.port import (
     GroupSpec,
@@ -20,7 +21,6 @@ from clusters.port import (
     WaveRef,
     WaveSeen,
 )
-from clusters.verbs import Failure, Query
 from tests.clusters.waiting import until
 
 T = TypeVar("T")

@@ -1,0 +1,383 @@
+"""The kinds of Kubernetes objects that people may write themselves, as one table.
+
+Where their pods and numbers lie, how they tell their end, what keeps them waiting. Nothing else knows one kind from
+another.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, TypeAlias
+
+from clusters import names
+
+Json: TypeAlias = Mapping[str, Any]
+Path: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sign:
+    """Tells an end: a condition that is true, or a field of the status with a value."""
+
+    condition: str = ""
+    field: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """Where equal pods are written.
+
+    ``at`` leads to a list of parts (named by their field ``name``), to a mapping of parts by name or, where ``single``,
+    to one part, which is called ``name``. From a part ``template`` leads to its pod template and ``counts`` to numbers
+    whose product is how many pods there are at once; a number that is absent is 1. ``most`` leads to a cap of them.
+
+    Where a kind has no template, ``resources`` leads to what each pod asks for. ``job`` leads to the spec of a Job
+    around the template.
+    """
+
+    at: Path
+    template: Path = ("template",)
+    counts: tuple[Path, ...] = (("replicas",),)
+    most: Path = ()
+    name: str = "name"
+    single: bool = False
+    resources: Path = ()
+    job: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind in one version of its API.
+
+    ``suspend`` leads to the flag that keeps it waiting, ``deadline`` to its own time limit in seconds. ``forced`` are
+    fields that a launch sets whatever was written, so that pods end with their object. ``dropped`` are fields that a
+    launch takes out, ``refused`` fields that are not taken, with the reason, and ``fields`` all that the spec may have.
+    ``ordinal`` names a label of pods that
+    counts copies of a part, ``index`` the label or annotation that counts pods inside one. ``adopts``: suspended ones
+    that people make are taken into the queue.
+    """
+
+    name: str
+    group: str
+    version: str
+    plural: str
+    pods: tuple[Pods, ...]
+    fields: frozenset[str]
+    succeeded: tuple[Sign, ...]
+    failed: tuple[Sign, ...]
+    suspend: Path = ("spec", "suspend")
+    deadline: Path = ()
+    forced: tuple[tuple[Path, object], ...] = ()
+    dropped: tuple[Path, ...] = ()
+    refused: tuple[tuple[Path, str], ...] = ()
+    ordinal: str = ""
+    index: str = ""
+    overrides: Path = ()
+    adopts: bool = False
+
+    @property
+    def api(self) -> str:
+        """Return the API version as objects write it."""
+        return f"{self.group}/{self.version}"
+
+    @property
+    def path(self) -> str:
+        """Return the path of all objects of the kind in the cluster."""
+        return f"/apis/{self.api}/{self.plural}"
+
+    @property
+    def key(self) -> str:
+        """Return what names the kind and its version: ``jobs.v1.batch``."""
+        return f"{self.plural}.{self.version}.{self.group}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Equal pods of an object: how many at once, their template, and the pointer where that stands."""
+
+    name: str
+    pods: int
+    template: Json
+    pointer: str
+    job: Json | None = None
+    job_pointer: str = ""
+
+    @property
+    def spec(self) -> Json:
+        """Return the spec of a pod."""
+        return mapping(self.template.get("spec"))
+
+
+JOB_FIELDS = frozenset(
+    {
+        *("parallelism", "completions", "completionMode", "template", "suspend", "activeDeadlineSeconds"),
+        *("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes", "podFailurePolicy", "successPolicy"),
+        *("podReplacementPolicy", "ttlSecondsAfterFinished", "selector", "manualSelector"),
+    }
+)
+JOB = Kind(
+    name="Job",
+    group="batch",
+    version="v1",
+    plural="jobs",
+    pods=(Pods(at=("spec",), name="", single=True, counts=(("parallelism",),), most=("completions",)),),
+    fields=JOB_FIELDS,
+    succeeded=(Sign(condition="Complete"),),
+    failed=(Sign(condition="Failed"),),
+    deadline=("spec", "activeDeadlineSeconds"),
+    # Deleted once its end is recorded; Jobs are found by our labels, so their own selector is the server's.
+    dropped=(("spec", "ttlSecondsAfterFinished"), ("spec", "selector"), ("spec", "manualSelector")),
+    refused=((("spec", "managedBy"), "another controller would run it"),),
+    index=names.COMPLETION_INDEX,
+    adopts=True,
+)
+JOB_SET = Kind(
+    name="JobSet",
+    group="jobset.x-k8s.io",
+    version="v1alpha2",
+    plural="jobsets",
+    pods=(
+        Pods(
+            at=("spec", "replicatedJobs"),
+            template=("template", "spec", "template"),
+            counts=(("replicas",), ("template", "spec", "parallelism")),
+            job=("template", "spec"),
+        ),
+    ),
+    fields=frozenset(
+        {
+            *("replicatedJobs", "network", "successPolicy", "failurePolicy", "startupPolicy", "suspend"),
+            "ttlSecondsAfterFinished",
+        }
+    ),
+    succeeded=(Sign(condition="Completed"),),
+    failed=(Sign(condition="Failed"),),
+    dropped=(("spec", "ttlSecondsAfterFinished"),),
+    refused=(
+        (("spec", "managedBy"), "another controller would run it"),
+        (("spec", "coordinator"), "it writes labels of its own into pods; name the coordinator's host in env instead"),
+    ),
+    ordinal="jobset.sigs.k8s.io/job-index",
+    index=names.COMPLETION_INDEX,
+    adopts=True,
+)
+PYTORCH_JOB = Kind(
+    name="PyTorchJob",
+    group="kubeflow.org",
+    version="v1",
+    plural="pytorchjobs",
+    pods=(Pods(at=("spec", "pytorchReplicaSpecs")),),
+    fields=frozenset({"pytorchReplicaSpecs", "runPolicy", "nprocPerNode"}),
+    succeeded=(Sign(condition="Succeeded"),),
+    failed=(Sign(condition="Failed"),),
+    suspend=("spec", "runPolicy", "suspend"),
+    deadline=("spec", "runPolicy", "activeDeadlineSeconds"),
+    forced=((("spec", "runPolicy", "cleanPodPolicy"), "Running"),),
+    dropped=(("spec", "runPolicy", "ttlSecondsAfterFinished"), ("spec", "runPolicy", "schedulingPolicy")),
+    refused=(
+        (("spec", "elasticPolicy"), "how many pods run would change behind the queue's back"),
+        (("spec", "runPolicy", "managedBy"), "another controller would run it"),
+    ),
+    index="training.kubeflow.org/replica-index",
+)
+MPI_JOB = Kind(
+    name="MPIJob",
+    group="kubeflow.org",
+    version="v2beta1",
+    plural="mpijobs",
+    pods=(Pods(at=("spec", "mpiReplicaSpecs")),),
+    fields=frozenset(
+        {
+            *("mpiReplicaSpecs", "runPolicy", "slotsPerWorker", "mpiImplementation", "launcherCreationPolicy"),
+            *("sshAuthMountPath", "runLauncherAsWorker", "cleanPodPolicy", "mainContainer"),
+        }
+    ),
+    succeeded=PYTORCH_JOB.succeeded,
+    failed=PYTORCH_JOB.failed,
+    suspend=PYTORCH_JOB.suspend,
+    deadline=PYTORCH_JOB.deadline,
+    forced=PYTORCH_JOB.forced,
+    dropped=PYTORCH_JOB.dropped,
+    refused=PYTORCH_JOB.refused[1:],
+    index="training.kubeflow.org/replica-index",
+)
+# The training operator has an older one of that name.
+OLD_MPI_JOB = replace(
+    MPI_JOB,
+    version="v1",
+    forced=(*MPI_JOB.forced, (("spec", "cleanPodPolicy"), "Running")),
+)
+TRAIN_JOB = Kind(
+    name="TrainJob",
+    group="trainer.kubeflow.org",
+    version="v1alpha1",
+    plural="trainjobs",
+    pods=(
+        Pods(
+            at=("spec", "trainer"),
+            template=(),
+            counts=(("numNodes",),),
+            name="node",
+            single=True,
+            resources=("resourcesPerNode",),
+        ),
+    ),
+    fields=frozenset({"runtimeRef", "trainer", "initializer", "labels", "annotations", "suspend"}),
+    succeeded=(Sign(condition="Complete"),),
+    failed=(Sign(condition="Failed"),),
+    refused=((("spec", "managedBy"), "another controller would run it"),),
+    overrides=("spec", "podTemplateOverrides"),
+    index=names.COMPLETION_INDEX,
+)
+RAY_JOB = Kind(
+    name="RayJob",
+    group="ray.io",
+    version="v1",
+    plural="rayjobs",
+    pods=(
+        Pods(at=("spec", "rayClusterSpec", "headGroupSpec"), counts=(), name="head", single=True),
+        Pods(at=("spec", "rayClusterSpec", "workerGroupSpecs"), name="groupName"),
+    ),
+    fields=frozenset(
+        {
+            *("entrypoint", "runtimeEnvYAML", "jobId", "metadata", "submissionMode", "rayClusterSpec", "suspend"),
+            *("entrypointNumCpus", "entrypointNumGpus", "entrypointResources", "shutdownAfterJobFinishes"),
+            *("activeDeadlineSeconds", "backoffLimit", "submitterConfig", "ttlSecondsAfterFinished"),
+        }
+    ),
+    succeeded=(
+        Sign(field="jobStatus", value="SUCCEEDED"),
+        Sign(field="jobDeploymentStatus", value="Complete"),
+    ),
+    failed=(
+        Sign(field="jobStatus", value="FAILED"),
+        Sign(field="jobStatus", value="STOPPED"),
+        Sign(field="jobDeploymentStatus", value="Failed"),
+    ),
+    deadline=("spec", "activeDeadlineSeconds"),
+    forced=((("spec", "shutdownAfterJobFinishes"), True),),
+    dropped=(("spec", "ttlSecondsAfterFinished"),),
+    refused=(
+        (("spec", "clusterSelector"), "it would run on a Ray cluster that nobody admitted"),
+        (("spec", "rayClusterSpec", "enableInTreeAutoscaling"), "how many pods run would change behind the queue"),
+        (("spec", "rayClusterSpec", "autoscalerOptions"), "how many pods run would change behind the queue"),
+        (("spec", "managedBy"), "another controller would run it"),
+    ),
+)
+
+KINDS: tuple[Kind, ...] = (JOB, JOB_SET, PYTORCH_JOB, TRAIN_JOB, MPI_JOB, OLD_MPI_JOB, RAY_JOB)
+BY_KEY: Mapping[str, Kind] = {kind.key: kind for kind in KINDS}
+
+
+def kind_of(manifest: Json) -> Kind | None:
+    """Return the kind of an object as written, None where it is not in the table."""
+    wanted = (manifest.get("apiVersion"), manifest.get("kind"))
+    return next((kind for kind in KINDS if (kind.api, kind.name) == wanted), None)
+
+
+def parts(kind: Kind, manifest: Json) -> tuple[Part, ...]:
+    """Return the equal pods of an object, in the order in which they are written; what cannot be read is left out."""
+    return tuple(part for pods in kind.pods for part in _parts(pods, manifest))
+
+
+def has_succeeded(kind: Kind, manifest: Json) -> bool:
+    """Tell whether the object says that it has succeeded (and not also failed)."""
+    return not has_failed(kind, manifest) and any(_shows(sign, manifest) for sign in kind.succeeded)
+
+
+def has_failed(kind: Kind, manifest: Json) -> bool:
+    """Tell whether the object says that it has failed."""
+    return any(_shows(sign, manifest) for sign in kind.failed)
+
+
+def failure(kind: Kind, manifest: Json) -> str:
+    """Return why the object failed, in its own words; nothing where it did not."""
+    status = mapping(manifest.get("status"))
+    for sign in kind.failed:
+        if _shows(sign, manifest):
+            source = _condition(status, sign.condition) if sign.condition else status
+            return ": ".join(str(source[key]) for key in ("reason", "message") if source.get(key))
+    return ""
+
+
+def at(manifest: object, path: Path) -> Any:  # noqa: ANN401  any JSON value
+    """Return what lies at a path, None where it ends before."""
+    for key in path:
+        if not isinstance(manifest, Mapping):
+            return None
+        manifest = manifest.get(key)
+    return manifest
+
+
+def put(manifest: dict[str, Any], path: Path, value: object) -> None:
+    """Set what lies at a path, making the mappings on the way."""
+    for key in path[:-1]:
+        manifest = manifest.setdefault(key, {})
+    manifest[path[-1]] = value
+
+
+def drop(manifest: Json, path: Path) -> None:
+    """Take out what lies at a path, if anything does."""
+    above = at(manifest, path[:-1])
+    if isinstance(above, dict):
+        above.pop(path[-1], None)
+
+
+def pointer(path: Path) -> str:
+    """Return a path as a JSON pointer."""
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
+
+
+def mapping(found: object) -> Json:
+    """Return a mapping, an empty one for all else."""
+    return found if isinstance(found, Mapping) else {}
+
+
+def _parts(pods: Pods, manifest: Json) -> Iterator[Part]:
+    found = at(manifest, pods.at)
+    if pods.single:
+        if isinstance(found, Mapping):
+            yield _part(pods, found, pods.name, pods.at)
+    elif isinstance(found, list):
+        for place, each in enumerate(found):
+            if isinstance(each, Mapping):
+                yield _part(pods, each, str(each.get(pods.name) or place), (*pods.at, str(place)))
+    elif isinstance(found, Mapping):
+        for name, each in found.items():
+            if isinstance(each, Mapping):
+                yield _part(pods, each, str(name).lower(), (*pods.at, str(name)))
+
+
+def _part(pods: Pods, found: Json, name: str, where: Path) -> Part:
+    count = prod(_number(at(found, path)) for path in pods.counts)
+    most = at(found, pods.most) if pods.most else None
+    if pods.resources:
+        container = {"name": name, "resources": mapping(at(found, pods.resources))}
+        template: Json = {"spec": {"containers": [container]}}
+    else:
+        template = mapping(at(found, pods.template))
+    place = (*where, *(pods.resources or pods.template))
+    return Part(
+        name=name,
+        pods=count if most is None else min(count, _number(most)),
+        template=template,
+        pointer=pointer(place),
+        job=None if pods.job is None else mapping(at(found, pods.job)),
+        job_pointer="" if pods.job is None else pointer((*where, *pods.job)),
+    )
+
+
+def _number(found: object) -> int:
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else 1
+
+
+def _shows(sign: Sign, manifest: Json) -> bool:
+    status = mapping(manifest.get("status"))
+    if sign.condition:
+        return _condition(status, sign.condition).get("status") == "True"
+    return status.get(sign.field) == sign.value
+
+
+def _condition(status: Json, kind: str) -> Json:
+    return next((each for each in status.get("conditions") or () if each.get("type") == kind), {})

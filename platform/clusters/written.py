@@ -1,0 +1,115 @@
+"""What people wrote themselves, on one API server: started, taken back, refused, found."""
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+
+from clusters import answers, kinds, names, raw, watching
+from clusters.asking import MERGE, Asker, Failure, Json, path_of
+from clusters.kinds import Kind
+from clusters.port import Launch, NameTaken, Offer, RawObject, Refused, WaveRef
+
+# How long it is believed which kinds the cluster serves.
+SERVED_SECONDS = 300.0
+
+
+class WrittenObjects:
+    """Objects of the kinds in the table; starting raises Failure, which the launch judges."""
+
+    def __init__(self, asker: Asker) -> None:
+        """Speak through this asker; nothing is asked yet."""
+        self._asker = asker
+        self._served: frozenset[str] = frozenset()
+        self._asked_at: float | None = None
+
+    def start(self, launch: Launch, written: RawObject) -> None:
+        """Create the object, or let an adopted one run."""
+        kind = kinds.BY_KEY[written.kind]
+        objects = path_of(f"/apis/{kind.api}", launch.namespace, kind.plural)
+        if written.adopted:
+            self._let_run(launch, written, kind, objects)
+        else:
+            self._asker.create_owned(objects, raw.new(launch, written))
+
+    def take_back(self, ref: WaveRef, kind: Kind) -> None:
+        """Suspend an adopted object that has not ended; it is no wave's any more."""
+        address = path_of(f"/apis/{kind.api}", ref.namespace, kind.plural, ref.adopted)
+        found = self._asker.unless_missing("get", address)
+        labels = (found or {}).get("metadata", {}).get("labels") or {}
+        if found is None or labels.get(names.LABEL_WAVE) != names.label_value(ref.wave):
+            return
+        over = kinds.has_succeeded(kind, found) or kinds.has_failed(kind, found)
+        self._asker.unless_missing("patch", address, body=raw.back(kind, over=over), media=MERGE)
+
+    def refuse(self, offer: Offer, text: str) -> None:
+        """Write why an object is not taken, on it and as an event."""
+        kind = kinds.BY_KEY[offer.kind]
+        address = path_of(f"/apis/{kind.api}", offer.namespace, kind.plural, offer.name)
+        if self._asker.unless_missing("patch", address, body=raw.refusal(text), media=MERGE) is not None:
+            self._asker.create(path_of("/api/v1", offer.namespace, "events"), _event(offer, kind, text))
+
+    def listed(self, wanted: Mapping[str, tuple[str, watching.Parse]]) -> dict[str, tuple[list[Json], str]]:
+        """List all objects of those kinds that the cluster serves and lets us see."""
+        found = {}
+        for key in sorted(wanted.keys() & self._kinds_served()):
+            try:
+                found[key] = self._asker.listed(wanted[key][0], {})
+            except Refused:
+                continue
+        return found
+
+    def _let_run(self, launch: Launch, written: RawObject, kind: Kind, objects: str) -> None:
+        name = written.manifest["metadata"]["name"]
+        found = self._asker.unless_missing("get", f"{objects}/{name}")
+        if found is None or found["metadata"]["uid"] != written.adopted:
+            raise Refused(f"{kind.name} {name} was deleted while it waited")
+        wave = (found["metadata"].get("labels") or {}).get(names.LABEL_WAVE)
+        if wave == names.label_value(launch.wave):
+            return
+        if wave is not None:
+            raise NameTaken(f"{kind.name} {name} still belongs to an earlier wave", leaving=True)
+        if not raw.same_size(kind, raw.as_written(found, kind), written.manifest):
+            raise Refused(f"{kind.name} {name} was changed while it waited: delete it and create it anew")
+        try:
+            self._asker.api.ask("replace", f"{objects}/{name}", body=raw.release(launch, found, kind))
+        except Failure as failure:
+            if failure.status == answers.CONFLICT:
+                raise NameTaken(f"{kind.name} {name} is being changed at this moment", leaving=True) from failure
+            raise
+
+    def _kinds_served(self) -> frozenset[str]:
+        """Return the kinds whose API versions the cluster serves, asked anew now and then."""
+        now = time.monotonic()
+        if self._asked_at is None or now - self._asked_at > SERVED_SECONDS:
+            groups = self._asker.ask("get", "/apis").get("groups") or []
+            served = {version["groupVersion"] for group in groups for version in group["versions"]}
+            self._served = frozenset(kind.key for kind in kinds.KINDS if kind.api in served)
+            self._asked_at = now
+        return self._served
+
+
+def _event(offer: Offer, kind: Kind, text: str) -> Json:
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{offer.name[:200]}.{sha256((offer.uid + text).encode()).hexdigest()[:16]}",
+            "namespace": offer.namespace,
+        },
+        "involvedObject": {
+            "apiVersion": kind.api,
+            "kind": kind.name,
+            "namespace": offer.namespace,
+            "name": offer.name,
+            "uid": offer.uid,
+        },
+        "type": "Warning",
+        "reason": "NotQueued",
+        "message": text[:1000],
+        "source": {"component": "tidegate"},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

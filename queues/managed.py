@@ -1,0 +1,121 @@
+"""Waves whose pods are made by a controller of an object that people wrote: which pod is which task, and when it ends.
+
+Such an object may replace its pods, so the end of a pod is not the end of its task: the object says when all is over.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from clusters.port import PodPhase, PodSeen, WaveSeen
+from queues.models import Task
+from queues.progress import TaskNow, Trouble, with_pod, without_pod
+from queues.states import TaskState
+from queues.view import ENDED_PHASES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """The object of a wave: not ``seen`` and yet not ``gone`` is unknown; ``failed_pods``: a pod of it has failed."""
+
+    seen: WaveSeen | None
+    gone: bool
+    failed_pods: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether it says that all went well."""
+        return self.seen is not None and self.seen.complete
+
+    @property
+    def failed(self) -> bool:
+        """Whether it says that it has failed."""
+        return self.seen is not None and self.seen.failed
+
+
+def pair(tasks: Sequence[Task], pods: Iterable[PodSeen]) -> dict[int, PodSeen]:
+    """Return the pod of each task by the task's id: the one it had, else one of its group that nobody has.
+
+    A pod that has ended makes room for one that its controller made instead.
+    """
+    order = sorted(pods, key=_order)
+    live = [pod for pod in order if pod.phase not in ENDED_PHASES]
+    had = {task.pod_uid: task for task in tasks if task.pod_uid}
+    found = {had[pod.uid].id: pod for pod in live if pod.uid in had}
+    taken = {pod.uid for pod in found.values()}
+    for pods_left in (live, [pod for pod in order if pod.phase in ENDED_PHASES]):
+        for pod in pods_left:
+            if pod.uid in taken:
+                continue
+            task = _place(pod, tasks, found)
+            if task is not None:
+                found[task.id] = pod
+    return found
+
+
+def see(
+    before: TaskNow, pod: PodSeen | None, thing: Thing, *, node: int | None, admitted: datetime, now: datetime
+) -> TaskNow:
+    """Return a task that holds as its pod and its object show it."""
+    if pod is not None and pod.phase not in ENDED_PHASES:
+        return with_pod(before, pod, node=node, admitted=admitted, now=now)
+    if thing.gone:
+        return (
+            without_pod(before, now=now)
+            if pod is None
+            else with_pod(before, pod, node=node, admitted=admitted, now=now)
+        )
+    if before.state is TaskState.LEAVING:
+        return before
+    if thing.complete:
+        ended = max(filter(None, ((pod and pod.ended_at) or now, before.started_at)))
+        return replace(
+            _named(before, pod), state=TaskState.SUCCEEDED, ended_at=ended, exit_code=0, reason="", message=""
+        )
+    if thing.failed:
+        return _failed(before, pod, thing, node=node, admitted=admitted, now=now)
+    return _started(before, pod, now)
+
+
+def _succeeded(before: TaskNow, pod: PodSeen | None, now: datetime) -> TaskNow:
+    ended = (pod and pod.ended_at) or now
+    ended = ended if before.started_at is None else max(ended, before.started_at)
+    seen = _named(before, pod)
+    return replace(seen, state=TaskState.SUCCEEDED, ended_at=ended, exit_code=0, reason="", message="")
+
+
+def _failed(
+    before: TaskNow, pod: PodSeen | None, thing: Thing, *, node: int | None, admitted: datetime, now: datetime
+) -> TaskNow:
+    """End a task of an object that has failed: the pods that failed are to blame, else the object itself."""
+    if pod is not None and pod.phase is PodPhase.FAILED:
+        told = with_pod(before, pod, node=node, admitted=admitted, now=now)
+        if told.state is TaskState.FAILED:
+            return told
+    message = thing.seen.message if thing.seen else ""
+    state = TaskState.STOPPED if thing.failed_pods else TaskState.FAILED
+    reason = message.partition(":")[0][:60] or Trouble.TASK_FAILED
+    return replace(_named(before, pod), state=state, ended_at=now, reason=reason, message=message)
+
+
+def _started(before: TaskNow, pod: PodSeen | None, now: datetime) -> TaskNow:
+    """Note that a task has run whose pod has come and gone between two looks."""
+    if pod is None or before.state is not TaskState.PENDING:
+        return before
+    return replace(
+        _named(before, pod), state=TaskState.RUNNING, started_at=pod.started_at or now, reason="", message=""
+    )
+
+
+def _named(before: TaskNow, pod: PodSeen | None) -> TaskNow:
+    return before if pod is None else replace(before, pod=pod.name, pod_uid=pod.uid)
+
+
+def _place(pod: PodSeen, tasks: Sequence[Task], found: dict[int, PodSeen]) -> Task | None:
+    free = [task for task in tasks if task.group == pod.group and task.id not in found]
+    same = (task for task in free if pod.ordinal == 0 and task.pod_index == pod.index)
+    return next(same, free[0] if free else None)
+
+
+def _order(pod: PodSeen) -> tuple[int, int, str, str]:
+    return pod.ordinal, -1 if pod.index is None else pod.index, pod.name, pod.uid
