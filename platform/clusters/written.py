@@ -82,7 +82,11 @@ class WrittenObjects:
         """Return the kinds whose API versions the cluster serves, asked anew now and then."""
         now = time.monotonic()
         if self._asked_at is None or now - self._asked_at > SERVED_SECONDS:
-            groups = self._asker.ask("get", "/apis").get("groups") or []
+            try:
+                groups = self._asker.ask("get", "/apis").get("groups") or []
+            except Refused:
+                # Nobody told us what there is: then there is what always is.
+                groups = []
             served = {version["groupVersion"] for group in groups for version in group["versions"]}
             self._served = frozenset(kind.key for kind in kinds.KINDS if kind.api in served)
             self._asked_at = now

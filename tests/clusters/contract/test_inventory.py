@@ -1,6 +1,6 @@
 import pytest
 
-from clusters import verbs
+from clusters import asking
 from clusters.port import PodPhase, Taint
 from tests.clusters.contract.ground import GIB, GPU, Ground
 from tests.clusters.waiting import until
@@ -66,7 +66,7 @@ def test_pods_of_others_are_seen_with_what_they_request(ground: Ground) -> None:
 
 def test_a_list_of_many_pages_is_complete(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {ground.node() for _ in range(3)}
-    monkeypatch.setattr(verbs, "PAGE", 1)
+    monkeypatch.setattr(asking, "PAGE", 1)
 
     seen = ground.cluster.inventory()
 
