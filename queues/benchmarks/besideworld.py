@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from clusters.kube import connect
 from queues import services
-from queues.launches import ceilings, namespace_of
+from queues.launches import ceilings
 from queues.models import Decision, Job, JobEvent, Node, Wave
+from queues.namespaces import namespace_of
 from tenants import services as tenants
 from tenants.models import Flavor, GlobalRole, Quota, Team, User
 from tenants.permissions import Actor, Scope, system
