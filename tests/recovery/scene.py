@@ -13,13 +13,13 @@ from django.db import connections
 from django.test import Client
 from django.utils import timezone
 
+from clusters.asking import Failure
 from clusters.kube import connect
 from clusters.names import object_name
 from clusters.port import PodSeen
-from clusters.verbs import Failure
 from queues import cycle
-from queues.launches import namespace_of
 from queues.models import ClusterState, Job, Node, Task, Wave
+from queues.namespaces import namespace_of
 from queues.queries.numbers import numbers
 from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState
 from queues.view import ENDED_PHASES
