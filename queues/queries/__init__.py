@@ -11,7 +11,7 @@ from queues.queries.history import attempts, events, manifest
 from queues.queries.jobs import count_jobs, job, jobs
 from queues.queries.lines import priority_classes, queue, queues
 from queues.queries.loans import loans
-from queues.queries.logs import last_lines, log_choices, log_source
+from queues.queries.logs import last_lines, log_choices, log_source, log_source_or_none
 from queues.queries.newjob import new_job
 from queues.queries.nodes import allocation, node, nodes
 from queues.queries.order import explain, queue_order
@@ -35,6 +35,7 @@ __all__ = [
     "loans",
     "log_choices",
     "log_source",
+    "log_source_or_none",
     "manifest",
     "new_job",
     "node",

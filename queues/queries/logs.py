@@ -16,6 +16,7 @@ from tenants.permissions import Actor
 
 MOST_CHOICES = 200
 LAST_LINES = 20
+NO_LOG = "log_not_there"
 COLUMNS = {"task": "index", "attempt": "wave__attempt", "group": "group", "wave": "wave__number"}
 # Which task people most likely want: what failed, then what runs, then the rest.
 FIRST = {TaskState.FAILED: 0, TaskState.RUNNING: 1, TaskState.LEAVING: 2, TaskState.STOPPED: 3, TaskState.SUCCEEDED: 4}
@@ -48,7 +49,7 @@ def log_source(by: Actor, uid: UUID, **wanted: int | None) -> LogSource:
     if row is None:
         which = ", ".join(f"{name} {number}" for name, number in said.items())
         text = f"This job has no {which}." if which else "Nothing of this job has started yet, so there is no log."
-        raise NotFound(text, code="log_not_there")
+        raise NotFound(text, code=NO_LOG)
     return LogSource(
         cluster=row.wave.cluster.name,
         namespace=namespace_of(job.team.name),
@@ -60,6 +61,16 @@ def log_source(by: Actor, uid: UUID, **wanted: int | None) -> LogSource:
         why_no_pod=row.message or row.reason,
         kept=_kept(KeptLog.objects.filter(task=row).select_related("task").first()),
     )
+
+
+def log_source_or_none(by: Actor, uid: UUID, **wanted: int | None) -> LogSource | None:
+    """Return where a visible job's log is; None where there is no such log."""
+    try:
+        return log_source(by, uid, **wanted)
+    except NotFound as error:
+        if error.code != NO_LOG:
+            raise
+        return None
 
 
 def log_choices(by: Actor, uid: UUID, *, attempt: int) -> tuple[LogChoice, ...]:

@@ -8,6 +8,7 @@ import yaml
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 from django.views.decorators.http import require_POST, require_safe
 
 from queues import queries, services
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from queues.queries.rows import AttemptRow, JobDetail
     from tenants.permissions import Actor
 
-TABS = ("tasks", "events", "spec")
 SHOWN_EVICTIONS = 5
+DIGITS = 10
+TABS = ("tasks", "logs", "events", "spec")
 WAITING = frozenset({JobState.QUEUED, JobState.HELD})
 DONE = {
     "cancel": "Cancelled. Where pods still run, they are being stopped.",
@@ -55,11 +57,14 @@ def job(request: HttpRequest, uid: UUID) -> HttpResponse:
                 "why": queries.explain(by, uid, now=now) if detail.row.state == JobState.QUEUED else None,
                 "tracks": tracks(detail, history, now),
                 "evictions": queries.evictions(by, job=uid, limit=SHOWN_EVICTIONS),
+                "lines": queries.last_lines(by, uid) if detail.row.state == JobState.FAILED else None,
             },
             topics=(*moving, *(("queue",) if detail.row.state in WAITING else ())),
         ),
-        tab: Part(template=f"_partials/job_{tab}.html", rows=lambda: tab_rows(by, detail, tab), topics=moving),
     }
+    # A log moves by itself: drawn anew it would lose its place.
+    if tab != "logs":
+        parts[tab] = Part(template=f"_partials/job_{tab}.html", rows=lambda: tab_rows(by, detail, tab), topics=moving)
     context = {
         "now": now,
         "job": detail,
@@ -70,6 +75,7 @@ def job(request: HttpRequest, uid: UUID) -> HttpResponse:
         "tab_title": tab,
         "palette": palette(by),
         "api_href": f"/api/v1/jobs/{uid}",
+        **(log_rows(request, by, uid) if tab == "logs" else {}),
         "curl": f'curl -H "Authorization: Bearer $TIDEGATE_TOKEN" {request.build_absolute_uri(f"/api/v1/jobs/{uid}")}',
     }
     return page(request, "portal/job.html", context, parts)
@@ -90,6 +96,34 @@ def tab_rows(by: Actor, detail: JobDetail, tab: str) -> dict[str, object]:
         manifest = yaml.safe_dump_all(queries.manifest(by, uid), sort_keys=False, allow_unicode=True)
         return {"spec": dump(detail.spec), "manifest": manifest}
     return {}
+
+
+def log_rows(request: HttpRequest, by: Actor, uid: UUID) -> dict[str, object]:
+    """Return which log the tab shows: the one that the URL names, else the one that people most likely want."""
+    wanted = {name: number(request.GET.get(name, "")) for name in ("attempt", "task")}
+    source = queries.log_source_or_none(by, uid, **wanted) or queries.log_source_or_none(by, uid)
+    if source is None:
+        return {"log": None}
+    params: dict[str, str | int] = {"attempt": source.attempt, "task": source.task}
+    for name in ("container", "previous"):
+        if request.GET.get(name):
+            params[name] = request.GET[name]
+    return {
+        "log": {
+            "task": source.task,
+            "attempt": source.attempt,
+            "ended": source.ended,
+            "address": f"/api/v1/jobs/{uid}/logs?{urlencode(params)}",
+        },
+        "choices": queries.log_choices(by, uid, attempt=source.attempt),
+        "container": request.GET.get("container", ""),
+        "previous": request.GET.get("previous") == "true",
+    }
+
+
+def number(text: str) -> int | None:
+    """Return a small whole number of a URL; None where it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < DIGITS else None
 
 
 @require_POST

@@ -8,9 +8,11 @@ import pytest
 from django.db import connections
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from clusters.emulator import Emulator
 from stack.browser import chromium
 from tenants.permissions import Actor
 from tests.journeys.site import Site
+from tests.loop.stage import machines
 from tests.queues.lab import Lab
 
 FLAGS = [
@@ -48,11 +50,13 @@ def engine() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def portal(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:  # noqa: ARG001  asks for the database
-    site = Site(tmp_path_factory.mktemp("portal"))
-    try:
-        yield site.start()
-    finally:
-        site.stop()
+    folder = tmp_path_factory.mktemp("portal")
+    with Emulator(nodes=machines()) as emulator:
+        site = Site(folder, emulator.kubeconfig(folder / "kubeconfig"))
+        try:
+            yield site.start()
+        finally:
+            site.stop()
 
 
 @pytest.fixture

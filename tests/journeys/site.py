@@ -23,10 +23,10 @@ POOL = 3  # connections to the database: far fewer than streams
 
 
 class Site:
-    """The web process and the broker; both can go and come back on the same ports."""
+    """The web process and the broker; both can go and come back on the same ports. ``kubeconfig`` is its cluster's."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+        self.folder, self.kubeconfig = folder, kubeconfig
         self.port = free_port()
         self.valkey = Valkey(folder / "valkey")
         self.web: subprocess.Popen[bytes] | None = None
@@ -46,6 +46,7 @@ class Site:
             "TIDEGATE_STATIC_ROOT": str(self.folder / "static"),
             "TIDEGATE_LOG_LEVEL": "WARNING",
             "TIDEGATE_DB_POOL": str(POOL),
+            "TIDEGATE_CLUSTERS": f"default={self.kubeconfig}",
         }
         manage = [sys.executable, str(ROOT / "manage.py"), "collectstatic", "--noinput", "-v0"]
         subprocess.run(manage, check=True, env=environment, cwd=ROOT)

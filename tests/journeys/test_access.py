@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from queues.models import Decision
+from queues.models import Decision, Job, KeptLog
 from tests.journeys.conftest import Visit
 from tests.journeys.site import Site
 from tests.queues.lab import NOW, Lab
@@ -24,6 +24,10 @@ def pages(lab: Lab) -> list[str]:
     never = lab.submit(name="never", shape="gang", tasks=9, gpus="h100:8")
     running = lab.submit(name="runs", gpus="h100:4", tasks=3)
     lab.start(running)
+    failed = lab.submit(name="breaks")
+    task = lab.start(failed).tasks.get()
+    KeptLog.objects.create(task=task, until=NOW, kept_at=NOW, text="step 1\nboom\n")
+    Job.objects.filter(id=failed.id).update(state="failed", ended_at=NOW)
     lab.nodes[1].cordoned = True
     lab.nodes[1].save()
     cycle = Decision.objects.create(
@@ -32,6 +36,7 @@ def pages(lab: Lab) -> list[str]:
     return [
         *("/", "/?map=state&mine=1", "/queue", "/jobs?view=all", "/jobs?view=all&q=nothing"),
         *(f"/jobs/{queued.uid}", f"/jobs/{never.uid}", f"/jobs/{running.uid}"),
+        *(f"/jobs/{running.uid}?tab=logs", f"/jobs/{queued.uid}?tab=logs", f"/jobs/{failed.uid}"),
         *(f"/jobs/{running.uid}?tab=events", f"/jobs/{running.uid}?tab=spec", "/jobs/new", "/jobs/new?tab=yaml"),
         *("/teams", "/teams/nlp", "/teams/ai", "/nodes", "/nodes/default/h0", "/nodes/default/h1"),
         *("/admin/decisions", f"/admin/decisions/{cycle.id}", "/me/tokens", "/login", "/nothing/here"),
