@@ -157,6 +157,7 @@ class Board(Usage):
 
     def forget_views(self) -> None:
         """Look again at what is kept and held against whom."""
+        self.turn += 1
         self._views.clear()
 
     def later(self) -> Ground:
@@ -189,6 +190,7 @@ class Board(Usage):
         """Count an admission everywhere."""
         case = asker.case
         self.log.append(Entry(case, option, placed, queue, user, asker.ends))
+        self.moves.append((case.place, option))
         self.drop_plan(asker.job)
         self._tell_plans(case, option, placed, asker.ends, asker.job)
         for node, room in rooms(option, placed).items():
@@ -215,6 +217,7 @@ class Board(Usage):
         """Let planned starts count what will still be in use at their time."""
         for plan in self.plans:
             if plan.at is not None and (ends is None or ends > plan.at):
+                self.turn += 1
                 if job not in plan.counted:
                     plan.change(case.place, dict(option.needs), sign)
                 for node, room in rooms(option, placed).items():
@@ -233,6 +236,7 @@ class Board(Usage):
         self.spoken_for[claim.job] -= 1
 
     def _claim(self, claim: Claim, sign: int) -> None:
+        self.turn += 1
         option = self.option_of(claim)
         job_class = self.classes[claim.job_class]
         case = self.case(job_class)
@@ -267,6 +271,7 @@ class Board(Usage):
 
     def evict(self, attempt: Attempt, placed: tuple[Placed, ...], *, soft: bool) -> None:
         """Let tasks leave for a claim: no longer in use, on their nodes until their grace is over."""
+        self.turn += 1
         self.use_attempt(attempt, placed, -1, soft=soft)
         place = self.tree.number[attempt.team]
         for plan in self.plans:
@@ -309,6 +314,7 @@ class Board(Usage):
 
     def grow(self, attempt: Attempt, row: Placed) -> None:
         """Count one more surplus task of an elastic job."""
+        self.turn += 1
         for node, room in rooms_of(attempt, (row,)).items():
             self.shift(node, negative(room))
         self.part()

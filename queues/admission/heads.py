@@ -16,6 +16,7 @@ class SimpleHeads:
     def __init__(self, rows: Iterable[Waiting]) -> None:
         """Sort the jobs by class and user."""
         self._rows: dict[int, dict[int, list[Waiting]]] = {}
+        self._first: dict[int, tuple[Waiting, ...]] = {}
         for row in rows:
             self._rows.setdefault(row.job_class, {}).setdefault(row.user, []).append(row)
         for users in self._rows.values():
@@ -24,10 +25,12 @@ class SimpleHeads:
 
     def add(self, row: Waiting) -> None:
         """Let one more job wait."""
+        self._first.pop(row.job_class, None)
         insort(self._rows.setdefault(row.job_class, {}).setdefault(row.user, []), row, key=_turn)
 
     def remove(self, row: Waiting) -> None:
         """Take a job out, as it was when it was added."""
+        self._first.pop(row.job_class, None)
         users = self._rows[row.job_class]
         jobs = users[row.user]
         del jobs[bisect_left(jobs, _turn(row), key=_turn)]
@@ -36,7 +39,11 @@ class SimpleHeads:
 
     def users(self, job_class: int) -> tuple[Waiting, ...]:
         """Return the first waiting job of each user of the class, in order."""
-        return tuple(sorted((jobs[0] for jobs in self._rows.get(job_class, {}).values()), key=_turn))
+        first = self._first.get(job_class)
+        if first is None:
+            jobs = sorted((jobs[0] for jobs in self._rows.get(job_class, {}).values()), key=_turn)
+            first = self._first[job_class] = tuple(jobs)
+        return first
 
     def after(self, job_class: int, user: int, last: Waiting) -> Iterator[Waiting]:
         """Yield the user's further jobs of the class behind ``last``."""

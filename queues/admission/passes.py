@@ -1,22 +1,21 @@
 """The passes of a cycle: guaranteed demand first, then borrowers, then holds and surplus (SEMANTICS 4)."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from queues.admission.board import Board
 from queues.admission.claims import Claims
-from queues.admission.holders import backs_off, holder_of, tired
+from queues.admission.holders import Holder, backs_off, holder_of, tired
 from queues.admission.holds import Planner
-from queues.admission.order import Candidate, Choose, Stream, Tournament
+from queues.admission.order import Stream
 from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Claimant, Recall
 from queues.admission.record import Kept, Record, Start
 from queues.admission.rooms import plus, rooms
+from queues.admission.roster import Roster
 from queues.admission.shapes import Option
 from queues.admission.surplus import Surplus
+from queues.admission.tournament import Candidate, Choose, Tournament
 from queues.admission.world import Heads, JobClass, Standing, Waiting
-
-MayTakePart = Callable[[Case], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +28,31 @@ class Sent:
     instead: Option
 
 
+@dataclass(slots=True)
+class _Choice:
+    """What a stream's head would take: whether it could start there (else claim), and at which state that was asked."""
+
+    option: Option | None
+    ready: bool
+    inside: bool
+    version: int = -1
+    turn: int = -1
+
+
 class Passes:
     """Runs the passes over the classes that may take turns."""
 
     def __init__(self, board: Board, heads: Heads, classes: list[JobClass]) -> None:
         """Prepare; no waiting job is read before its class is known to fit."""
         self._board = board
-        self._heads = heads
         self._recall = board.world.policy.recall
-        self._classes = [(job_class, board.case(job_class)) for job_class in classes]
-        self._streams: dict[int, list[Stream]] = {}
+        self._roster = Roster(board, heads, classes)
         self._unfinished = {claim.job_class for claim in board.world.claims}
         self._failed: set[tuple[Case, int, int]] = set()
-        self._chosen: dict[tuple[int, int], tuple[int, Option | None]] = {}
+        self._chosen: dict[tuple[int, int], _Choice] = {}
+        self._preempting = {
+            board.tree.number[queue.team] for queue in board.queues.values() if queue.preempt_within_team
+        }
         self.record = Record()
         self._claims = Claims(board, self.record)
         self._planner = Planner(board, self.record)
@@ -62,22 +73,21 @@ class Passes:
             if self._planner.repair():
                 self._chosen.clear()
                 self._borrowers()
-            self._note_left()
-            self._hold()
+            self._wait_on()
             self._start_planned()
             Surplus(self._board, self.record).grow()
 
     def waits(self, job_class: JobClass) -> bool:
         """Whether jobs of the class are left; a class of which no job was read has some."""
-        streams = self._streams.get(job_class.id)
-        return streams is None or job_class.id in self._unfinished or any(stream.head for stream in streams)
+        return job_class.id in self._unfinished or self._roster.is_left(job_class)
 
     # --- the first pass
 
     def _guaranteed(self) -> list[Sent]:
         board = self._board
         sent: list[Sent] = []
-        tournament = Tournament(board, self._able(self._may_be_inside), self._inside_option, guaranteed=True)
+        able = self._roster.able(self._inside_room, self._may_be_inside, set())
+        tournament = Tournament(board, able, self._inside_option, guaranteed=True)
         while candidate := tournament.winner():
             stream, option = candidate.stream, candidate.option
             if self._may_start(stream, option):
@@ -94,6 +104,12 @@ class Passes:
         for kept in self.record.kept:
             board.promise(board.case(kept.job_class), kept.option.needs, -1)
         return sent
+
+    def _inside_room(self, place: int, flavor: int) -> int:
+        return max(0, self._board.hard[flavor].promised_room(place))
+
+    def _borrowed_room(self, place: int, flavor: int) -> int:
+        return self._board.lines[flavor].available(place)
 
     def _may_be_inside(self, case: Case) -> bool:
         """Whether jobs of the case can be candidates of the first pass."""
@@ -124,14 +140,30 @@ class Passes:
         return None
 
     def _remembered(self, stream: Stream, number: int, find: Choose) -> Option | None:
-        """Ask once for each state of the board where asking is dear."""
-        if not self._recall or stream.head is None:
-            return find(stream)
-        key, version = (stream.head.id, number), self.record.version
+        """Ask again only where steps since may have changed the answer: others' starts leave an answer without room."""
+        if stream.head is None:
+            return None
+        key, version, turn = (stream.head.id, number), self.record.version, self._board.turn
         known = self._chosen.get(key)
-        if known is None or known[0] != version:
-            known = self._chosen[key] = (version, find(stream))
-        return known[1]
+        if known is None or not (known.version == version or (known.turn == turn and self._stands(stream, known))):
+            option = find(stream)
+            ready = option is not None and self._board.admissible(stream.asker(), option)
+            known = _Choice(option, ready, inside=number == 1)
+            self._chosen[key] = known
+            turn = self._board.turn
+        known.version, known.turn = version, turn
+        return known.option
+
+    def _stands(self, stream: Stream, known: "_Choice") -> bool:
+        """Whether an answer holds after steps that only took room."""
+        option, case = known.option, stream.case
+        if self._any_surplus() or (stream.queue.preempt_within_team and not (known.ready or known.inside)):
+            return False
+        if option is None:
+            return True
+        if known.inside and not (self._board.inside(case, option) and self._board.covered(case, option)):
+            return False
+        return not known.ready or self._board.admissible(stream.asker(), option)
 
     def _claim_or_keep(self, stream: Stream) -> bool:
         """Claim on the first inside option where that succeeds, else keep; whether either was done."""
@@ -183,14 +215,14 @@ class Passes:
     def _may_send(self, candidate: Candidate) -> bool:
         """Whether another flavor could be borrowed that no more urgent job of the team could take in pass 2."""
         case = candidate.stream.case
-        option = self._borrowed_option(candidate.stream)
+        option = self._remembered(candidate.stream, 2, self._find_borrowed)
         if option is None or self._board.inside(case, option):
             return False
         taken = {flavor for flavor, _ in option.needs}
-        for job_class, other in self._classes:
-            if other.place != case.place or self._may_be_inside(other):
+        for job_class, other in self._roster.of_team(case.place):
+            if self._may_be_inside(other):
                 continue
-            for stream in self._read(job_class, other):
+            for stream in self._roster.streams(job_class, other):
                 if stream.head is None or stream.key[0] >= candidate.key[0]:
                     continue
                 wish = self._borrowed_option(stream)
@@ -251,9 +283,11 @@ class Passes:
         return self._board.with_surplus > 0
 
     def _borrowers(self) -> None:
-        tournament = Tournament(
-            self._board, self._able(self._may_borrow_at_all), self._borrowed_option, guaranteed=False
-        )
+        board = self._board
+        everything = {place for place in self._preempting if board.running_in[place] > 0}
+        room = None if self._any_surplus() else self._borrowed_room
+        able = self._roster.able(room, self._may_borrow_at_all, everything)
+        tournament = Tournament(board, able, self._borrowed_option, guaranteed=False)
         while candidate := tournament.winner():
             stream, option = candidate.stream, candidate.option
             if self._may_start(stream, option):
@@ -276,8 +310,7 @@ class Passes:
             return True
         if not self._recall:
             return False
-        own = board.running_in[case.place] > 0
-        within = own and any(queue.preempt_within_team for queue in board.queues.values())
+        within = case.place in self._preempting and board.running_in[case.place] > 0
         return within or self._any_surplus()
 
     def _borrowed_option(self, stream: Stream) -> Option | None:
@@ -322,7 +355,8 @@ class Passes:
         if stream.queue.limit_needed_to_borrow and job.limit is None and stream.case.shape.ask.time_limit is None:
             return False
         if backs_off(board, stream.job_class, job):
-            self.record.backing_off[job.id] = stream.job_class
+            if not any(board.inside(stream.case, other) for other in stream.case.shape.options):
+                self.record.backing_off[job.id] = stream.job_class
             return False
         return True
 
@@ -335,25 +369,6 @@ class Passes:
             return False
         room = board.user_room(stream.case.place, stream.queue, stream.user) if self._any_surplus() else None
         return room is None or room >= option.units
-
-    def _able(self, may: MayTakePart) -> Iterator[Stream]:
-        """Yield the streams of classes that could take part in a pass now."""
-        chosen: dict[Case, bool] = {}
-        for job_class, case in self._classes:
-            if case not in chosen:
-                chosen[case] = may(case)
-            if chosen[case]:
-                yield from (stream for stream in self._read(job_class, case) if stream.head is not None)
-
-    def _read(self, job_class: JobClass, case: Case) -> list[Stream]:
-        streams = self._streams.get(job_class.id)
-        if streams is None:
-            queue = self._board.queues[job_class.queue]
-            streams = self._streams[job_class.id] = [
-                Stream(self._board, self._heads, case, queue, job_class, head)
-                for head in self._heads.users(job_class.id)
-            ]
-        return streams
 
     def _from_surplus(self, stream: Stream, option: Option) -> Recall | None:
         if not self._recall or not self._any_surplus():
@@ -384,38 +399,41 @@ class Passes:
 
     # --- holds
 
-    def _note_left(self) -> None:
-        """Remember which classes have jobs left, and who backs off, before holds look further down the lines."""
-        board = self._board
-        for job_class, case in self._classes:
-            heads = [stream.head for stream in self._read(job_class, case) if stream.head is not None]
-            if heads:
-                self._unfinished.add(job_class.id)
-            for job in heads:
+    def _wait_on(self) -> None:
+        """Note whose jobs are left and who backs off, and offer holds to what has waited long enough."""
+        board, now = self._board, self._board.world.now
+        self._unfinished |= self._roster.read()
+        since = {number: now - queue.hold_after for number, queue in board.queues.items()}
+        notable = list(self._roster.notable(since, board.world.policy.max_evictions))
+        for job_class, case in notable:
+            for job in self._roster.first(job_class, case):
                 inside = any(board.inside(case, option) for option in case.shape.options)
                 if not inside and backs_off(board, job_class, job):
                     self.record.backing_off[job.id] = job_class
+        holders = self._holders(notable)
+        if holders:
+            self._planner.make(holders)
 
-    def _hold(self) -> None:
-        """Offer holds to what has waited long enough."""
+    def _holders(self, notable: list[tuple[JobClass, Case]]) -> list[Holder]:
+        """Return the jobs that may hold: what keeps, and of each class and user the first that waits long enough."""
         board, now = self._board, self._board.world.now
         holding = {plan.job for plan in board.plans}
-        claiming = {claim.job for claim in board.claims.values()}
         holders = [
             holder_of(board, kept.job_class, kept.job)
             for kept in self.record.kept
             if self._waited(kept.job_class, kept.job) and kept.job.id not in holding
         ]
-        seen = {holder.job.id for holder in holders} | holding | claiming
-        for job_class, case in self._classes:
-            for stream in self._read(job_class, case):
+        seen = {holder.job.id for holder in holders} | holding | {claim.job for claim in board.claims.values()}
+        for job_class, case in notable:
+            for stream in self._roster.streams(job_class, case):
+                if stream.head is not None:
+                    self._unfinished.add(job_class.id)
                 while stream.head is not None and now - stream.head.wait_from >= stream.queue.hold_after:
                     if stream.head.id not in seen:
                         holders.append(holder_of(board, job_class, stream.head))
                         break
                     stream.skip()
-        if holders:
-            self._planner.make(holders)
+        return holders
 
     def _start_planned(self) -> None:
         """Start what was planned for this very moment because a hold has ended in this cycle."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from math import lcm
 from typing import TypeVar
 
 from queues.admission.world import Attempt, Flavor, NodeState, Placed, Quota, World
@@ -22,6 +23,7 @@ class Tree:
         self.number = {team.id: place for place, team in enumerate(teams, start=1)}
         self.parent = [ROOT, *(ROOT if team.parent is None else self.number[team.parent] for team in teams)]
         self.weight = [1000, *(team.weight for team in teams)]
+        self.scale = lcm(*{weight for weight in self.weight if weight})
         self.ids = [0, *(team.id for team in teams)]
         self.children: list[list[int]] = [[] for _ in self.parent]
         for place in range(1, len(self.parent)):
@@ -84,6 +86,21 @@ class Line:
             units = (after - kept if after > kept else 0) - (before - kept if before > kept else 0)
             place = parent[place]
         return changed
+
+    def usage_with(self, place: int, units: int, node: int) -> int:
+        """Return the usage of a node of a team's path with the team's ask in use."""
+        usage, local, parent = self.usage, self.local, self.tree.parent
+        while units:
+            before = usage[place]
+            after = before + units
+            if place == node:
+                return after
+            if place == ROOT:
+                break
+            kept = local[place]
+            units = (after - kept if after > kept else 0) - (before - kept if before > kept else 0)
+            place = parent[place]
+        return usage[node]
 
     def within(self, place: int, units: int) -> int | None:
         """Return the lowest node of the path that the ask leaves at or under its promise; None: it borrows."""

@@ -23,6 +23,12 @@ class Share:
             return other.borrowed > 0
         return self.borrowed * other.weight < other.borrowed * self.weight
 
+    def rank(self, scale: int) -> tuple[int, int]:
+        """Return the ratio as exact numbers that sort; ``scale`` is a multiple of every weight."""
+        if not self.borrowed:
+            return (0, 0)
+        return (0, self.borrowed * (scale // self.weight)) if self.weight else (1, 0)
+
 
 def borrowed(lines: dict[int, Line], place: int) -> int:
     """Return b(n): what a team uses above all that is promised below it, by value x 1000."""
@@ -34,20 +40,20 @@ def borrowed(lines: dict[int, Line], place: int) -> int:
     return total
 
 
-def counted(lines: dict[int, Line], place: int, needs: Needs, *, only_needs: bool) -> dict[int, int]:
-    """Return b(n) for the nodes of a leaf's path with the needs in use (``only_needs``: on their flavors only)."""
-    path = lines[needs[0][0]].tree.path[place] if needs else ()
-    result = dict.fromkeys(path, 0)
-    named = dict(needs)
-    for flavor, line in lines.items():
-        units = named.get(flavor)
-        if units is None and only_needs:
-            continue
-        usage = dict(line.after(place, units)) if units else {}
-        for node in path:
-            above = usage.get(node, line.usage[node]) - line.subtree[node]
-            if above > 0:
-                result[node] += line.flavor.value * above
+def counted(lines: dict[int, Line], place: int, needs: Needs, node: int, *, only_needs: bool) -> int:
+    """Return b(n) of a node of a leaf's path with the leaf's needs in use (``only_needs``: on their flavors only)."""
+    result = 0
+    for flavor, units in needs:
+        line = lines[flavor]
+        above = line.usage_with(place, units, node) - line.subtree[node]
+        if above > 0:
+            result += line.flavor.value * above
+    if not only_needs and len(lines) > len(needs):
+        named = [flavor for flavor, _ in needs]
+        for flavor, line in lines.items():
+            above = line.usage[node] - line.subtree[node]
+            if above > 0 and flavor not in named:
+                result += line.flavor.value * above
     return result
 
 

@@ -27,6 +27,8 @@ class Surplus:
         self._options: dict[tuple[int, int], tuple[Case, Option]] = {}
         self._shrinking: set[int] = set()
         self._stalled: dict[int, Code] = {}
+        elastic = [row for row in board.running.values() if row.shape is JobShape.ELASTIC]
+        self._elastic = [row.id for row in sorted(elastic, key=lambda row: (row.number, row.id))]
 
     def grow(self) -> None:
         """Give one task after the other to the job whose team has least for its weight, surplus counted."""
@@ -44,11 +46,12 @@ class Surplus:
     def _next(self) -> tuple[Attempt, Placed] | None:
         able: dict[int, tuple[Key, Attempt, Placed, Option]] = {}
         self._stalled.clear()
-        for attempt in sorted(self._board.running.values(), key=lambda row: (row.number, row.id)):
-            place = self._board.tree.number[attempt.team]
-            if place in able or attempt.shape is not JobShape.ELASTIC or not attempt.placed:
+        for number in self._elastic:
+            attempt = self._board.running.get(number)
+            if attempt is None or not attempt.placed:
                 continue
-            if attempt.grows_from > self._board.world.now or attempt.id in self._shrinking:
+            place = self._board.tree.number[attempt.team]
+            if place in able or attempt.grows_from > self._board.world.now or number in self._shrinking:
                 continue
             found = self._room(attempt)
             if isinstance(found, Code):
@@ -68,8 +71,8 @@ class Surplus:
             leaf = self._first(child, able)
             if leaf is None:
                 continue
-            value = counted(board.lines, leaf, able[leaf][3].needs, only_needs=False)
-            share = Share(value.get(child, 0), board.tree.weight[child])
+            value = counted(board.lines, leaf, able[leaf][3].needs, child, only_needs=False)
+            share = Share(value, board.tree.weight[child])
             if best is None or share.below(best[0]) or (not best[0].below(share) and able[leaf][0] < best[1]):
                 best = (share, able[leaf][0], leaf)
         return None if best is None else best[2]

@@ -7,7 +7,11 @@ from queues.admission.world import Attempt, Claim, JobClass, Placed, Queue, Team
 
 
 class Usage:
-    """What teams and users have: ``lines`` counts all that is in use, ``hard`` leaves soft surplus out."""
+    """What teams and users have: ``lines`` counts all that is in use, ``hard`` leaves soft surplus out.
+
+    ``moves`` are the steps that took quota and room, in order; ``turn`` changes with everything else that may change
+    what others can do: a step leaves those without room without, a turn may not.
+    """
 
     def __init__(self, world: World, *, count_lost: bool = False) -> None:
         """Take teams, queues and quotas; nothing is in use yet. ``count_lost`` takes every node as usable."""
@@ -21,6 +25,8 @@ class Usage:
         self.teams = {team.id: team for team in world.teams}
         self.queues = {queue.id: queue for queue in world.queues}
         self.classes = {job_class.id: job_class for job_class in world.classes}
+        self.turn = 0
+        self.moves: list[tuple[int, Option]] = []
         self.used_value: dict[tuple[int, int], int] = {}
         self.used_in_team: dict[tuple[int, int], int] = {}
         self.used_in_queue: dict[tuple[int, int], int] = {}
@@ -158,12 +164,14 @@ class Usage:
 
     def suppose(self, case: Case, option: Option, user: int, times: int) -> None:
         """Count ``times`` admissions as usage, without nodes: the turns that come next see it."""
+        self.moves.append((case.place, option))
         for flavor, units in option.needs:
             self.use(case.place, flavor, units * times, firm=case.shape.firm)
             self.count_user(case.place, None, user, flavor, units * times)
 
     def promise(self, case: Case, needs: Needs, sign: int) -> None:
         """Count needs as usage where later jobs are judged inside (``sign`` -1: no longer); nothing else sees it."""
+        self.turn += 1
         self.part()
         for flavor, units in needs:
             self.hard[flavor].take(case.place, units * sign)

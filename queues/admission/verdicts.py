@@ -32,6 +32,8 @@ class Judge:
             attempt.flavors[row.group] for attempt in board.world.attempts if attempt.leaving for row in attempt.placed
         }
         self._never_on_nodes: dict[int, Reason | None] = {}
+        self._permanent: dict[Case, Reason | None] = {}
+        self._limits: dict[int, int | None] = {}
         self._of_case: dict[Case, Reason] = {}
         self._paused: dict[int, Reason | None] = {}
         self._of_team: dict[tuple[int, int], tuple[int, int]] = {}
@@ -70,10 +72,15 @@ class Judge:
     def permanent(self, job_class: JobClass) -> Reason | None:
         """Return the reason for which jobs of a class can never start, if there is one."""
         case = self._board.case(job_class)
+        if case not in self._permanent:
+            self._permanent[case] = self._never_at_all(case)
+        return self._permanent[case] or self._beyond_user_limit(job_class, case)
+
+    def _never_at_all(self, case: Case) -> Reason | None:
         rows = [self._never(case, option) for option in case.shape.options]
         if all(row is not None for row in rows):
             return max((row for row in rows if row is not None), key=lambda row: ORDER[row.code])
-        return self._beyond_user_limit(job_class, case)
+        return None
 
     def first_option(self, case: Case) -> Option:
         """Return the first option on which the job could ever start; the first of all if there is none."""
@@ -85,26 +92,29 @@ class Judge:
         board = self._board
         case = board.case(job_class)
         queue = board.queues[job_class.queue]
-        limits = (board.team(case.place).per_user_limit, queue.per_user_limit)
-        if limits == (None, None):
+        limit = self._user_limit(job_class, case)
+        if limit is None:
             return []
         result = []
         for user in self._users.get(case.place, []):
             room = board.user_room(case.place, queue, user)
             if room is not None and room < case.shape.units:
                 used = board.used_in_team[case.place, user]
-                limit = min(limit for limit in limits if limit is not None)
                 numbers: Numbers = {"needs": case.shape.units, "used": used, "limit": limit}
                 result.append((user, reason(Code.USER_LIMIT, numbers)))
         return result
 
     def _beyond_user_limit(self, job_class: JobClass, case: Case) -> Reason | None:
-        queue = self._board.queues[job_class.queue]
-        limits = [self._board.team(case.place).per_user_limit, queue.per_user_limit]
-        limit = min((limit for limit in limits if limit is not None), default=None)
+        limit = self._user_limit(job_class, case)
         if limit is None or case.shape.units <= limit:
             return None
         return reason(Code.EXCEEDS_MAX, {"needs": case.shape.units, "limit": limit})
+
+    def _user_limit(self, job_class: JobClass, case: Case) -> int | None:
+        if job_class.queue not in self._limits:
+            limits = (self._board.team(case.place).per_user_limit, self._board.queues[job_class.queue].per_user_limit)
+            self._limits[job_class.queue] = min((limit for limit in limits if limit is not None), default=None)
+        return self._limits[job_class.queue]
 
     def _needs_limit(self, job_class: JobClass, case: Case, known: Reason) -> Reason | None:
         """Return TIME_LIMIT_NEEDED where jobs without a limit may not borrow and this one would have to."""

@@ -7,8 +7,8 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef
 
 from queues import snapshot, wording
-from queues.admission.order import Rank
 from queues.admission.quota import Line, in_use
+from queues.admission.ranking import Rank
 from queues.admission.world import JobShape, World
 from queues.classes import ask_from_json
 from queues.models import Job, TaskGroup, Verdict

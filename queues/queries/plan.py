@@ -6,9 +6,9 @@ from datetime import datetime
 
 from queues import classes, forecasting, snapshot, submission, wording
 from queues.admission.decide import decide
-from queues.admission.order import ranking
 from queues.admission.outcome import Admission, Outcome
 from queues.admission.quota import in_use
+from queues.admission.ranking import ranking
 from queues.admission.reasons import PERMANENT, Code, Reason
 from queues.admission.world import Ask, Heads, JobClass, JobShape, Waiting, World
 from queues.ceilings import StoredCeilings

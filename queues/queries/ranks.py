@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from queues import snapshot
-from queues.admission.order import Rank, ranking
+from queues.admission.ranking import Rank, ranking
 from queues.admission.world import World
 from queues.models import Job, TaskGroup
 from queues.queries.rows import Position

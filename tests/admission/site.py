@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from queues.admission.decide import Outcome, decide
 from queues.admission.heads import SimpleHeads
-from queues.admission.order import Rank, ranking
+from queues.admission.ranking import Rank, ranking
 from queues.admission.reasons import Code, Reason
 from queues.admission.world import (
     HOUR,

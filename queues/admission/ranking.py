@@ -1,0 +1,67 @@
+"""The queue order as people see it: in which order the tournament would take the waiting jobs, regardless of room."""
+
+from dataclasses import dataclass
+
+from queues.admission.board import Board
+from queues.admission.order import Stream
+from queues.admission.shapes import Option
+from queues.admission.tournament import Tournament
+from queues.admission.verdicts import Judge
+from queues.admission.world import Heads, World
+
+EXACT_STEPS = 20
+"""Steps of the tournament for each rank asked for; beyond them a ranking takes the tasks of a job at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """A waiting job's place in the queue order, 1 first, and the units asked for by what goes before it."""
+
+    position: int
+    job: int
+    units_ahead: int
+
+
+def ranking(world: World, heads: Heads, *, flavor: int | None = None, limit: int = 200) -> tuple[Rank, ...]:
+    """Return the order in which the tournament would take the waiting jobs, regardless of room, the first ``limit``.
+
+    Jobs that can never start or whose queue is paused have no rank. ``flavor``: only jobs that would take it first.
+    An independent job ranks where its first task is taken; its further tasks take their turns like others.
+    """
+    board = Board(world)
+    judge = Judge(board)
+    streams = []
+    for job_class in sorted(world.classes, key=lambda row: row.id):
+        case = board.case(job_class)
+        if judge.paused(job_class) or judge.permanent(job_class):
+            continue
+        if flavor is not None and all(flavor != taken for taken, _ in judge.first_option(case).needs):
+            continue
+        queue = board.queues[job_class.queue]
+        streams += [Stream(board, heads, case, queue, job_class, head) for head in heads.users(job_class.id)]
+
+    def inside(stream: Stream) -> Option | None:
+        case = stream.case
+        return next((row for row in case.shape.options if board.inside(case, row) and board.covered(case, row)), None)
+
+    def any_option(stream: Stream) -> Option | None:
+        return judge.first_option(stream.case)
+
+    ranks: list[Rank] = []
+    seen: set[int] = set()
+    ahead = steps = 0
+    for choose, guaranteed in ((inside, True), (any_option, False)):
+        alive = [stream for stream in streams if stream.head is not None]
+        tournament = Tournament(board, alive, choose, guaranteed=guaranteed, user_limits=False)
+        while len(ranks) < limit and (candidate := tournament.winner()):
+            job = candidate.key[3]
+            if job not in seen:
+                seen.add(job)
+                ranks.append(Rank(position=len(ranks) + 1, job=job, units_ahead=ahead))
+            steps += 1
+            tasks = 1 if steps < EXACT_STEPS * limit else candidate.stream.left
+            ahead += tasks * candidate.option.units
+            board.suppose(candidate.stream.case, candidate.option, candidate.stream.user, tasks)
+            candidate.stream.advance(tasks)
+            tournament.touch(candidate.place)
+    return tuple(ranks)
