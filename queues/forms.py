@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 LONGEST = 20_000
-SHAPES = ("independent", "gang")
+SHAPES = ("independent", "gang", "elastic")
+ELASTIC = "elastic"
+BOUNDS = frozenset({"min", "max"})
 WHOLE = re.compile(r"-?\d{1,12}", re.ASCII)
 PLAIN = {
     "time_limit": "/spec/time_limit",
@@ -36,6 +38,8 @@ FIELD_OF = {
     "/metadata/labels": "labels",
     "/spec/shape": "shape",
     "/spec/tasks": "tasks",
+    "/spec/tasks/min": "least",
+    "/spec/tasks/max": "most",
     "/spec/gpus/type": "gpu_type",
     "/spec/gpus/count": "gpus",
     "/spec/gpus": "gpus",
@@ -66,6 +70,12 @@ class JobForm(forms.Form):
     line = forms.ChoiceField(label="Team and queue", required=False)
     shape = forms.ChoiceField(choices=[(shape, shape) for shape in SHAPES], required=False, initial=SHAPES[0])
     tasks = forms.CharField(max_length=20, required=False, initial="1", widget=words(inputmode="numeric"))
+    least = forms.CharField(
+        label="At least", max_length=20, required=False, initial="1", widget=words(inputmode="numeric")
+    )
+    most = forms.CharField(
+        label="At most", max_length=20, required=False, widget=words(inputmode="numeric", placeholder="8")
+    )
     gpus = forms.CharField(
         label="GPUs a task", max_length=20, required=False, initial="1", widget=words(inputmode="numeric")
     )
@@ -138,7 +148,7 @@ def spec_of(values: Mapping[str, Any]) -> Json:
     }
     body = {
         "shape": values.get("shape"),
-        "tasks": number(values.get("tasks")),
+        "tasks": counts(values),
         "gpus": full({"count": number(values.get("gpus")), "type": types}),
         "resources": full({key: number(values.get(key)) for key in ("cpu", "memory", "shm")}),
         "run": full(run),
@@ -174,6 +184,10 @@ def values_of(spec: object) -> dict[str, Any] | None:
         gpus = {"type": [kind], "count": count}
     if not all(isinstance(part, dict) for part in (gpus, run, resources)):
         return None
+    tasks = body.get("tasks")
+    bounds = tasks if isinstance(tasks, dict) else {}
+    if bounds and (body.get("shape") != ELASTIC or bounds.keys() - BOUNDS):
+        return None
     types = gpus.get("type") or []
     types = [types] if isinstance(types, str) else list(types)
     command = run.get("command") or []
@@ -183,7 +197,9 @@ def values_of(spec: object) -> dict[str, Any] | None:
         "external_id": metadata.get("external_id") or "",
         "labels": joined(metadata.get("labels")),
         "shape": body.get("shape") or SHAPES[0],
-        "tasks": text(body.get("tasks")),
+        "tasks": "" if isinstance(tasks, dict) else text(tasks),
+        "least": text(bounds.get("min")),
+        "most": text(bounds.get("max")),
         "gpus": text(gpus.get("count")),
         "gpu_type": types[0] if types else "",
         "also": types[1:],
@@ -203,6 +219,13 @@ SAID = {
     *("shape", "tasks", "gpus", "resources", "run", "time_limit", "priority", "borrow", "grace", "retries"),
     "node_labels",
 }
+
+
+def counts(values: Mapping[str, Any]) -> object:
+    """Return how many tasks filled fields say: a number, of a flexible job from how many to how many."""
+    if values.get("shape") != ELASTIC:
+        return number(values.get("tasks"))
+    return full({"min": number(values.get("least")), "max": number(values.get("most"))}) or {"max": None}
 
 
 def full(values: Mapping[str, Any]) -> Json:

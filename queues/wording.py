@@ -189,3 +189,26 @@ def helps(code: str, numbers: Numbers) -> tuple[str, ...]:
             return ("Wait for your other jobs to end, or cancel one.",)
         case _:
             return ()
+
+
+STALLED: dict[str, str] = {
+    Code.TEAM_LIMIT: "when the limits of its team leave room",
+    Code.USER_LIMIT: "when its owner's limit leaves room",
+    Code.LEND_LIMIT: "when those who have idle GPUs lend them",
+    Code.WOULD_DELAY: "when what is free is no longer kept for other jobs",
+    Code.NO_FREE_CAPACITY: "when GPUs are free that nobody else needs",
+}
+
+
+def growth(least: int, most: int, running: int, starting: int, grows_from: datetime | None, stalled: str) -> str:
+    """Return how many tasks an elastic job has, and when it gets more."""
+    has = f"Runs with {running} of at most {most} tasks, minimum {least}"
+    more = most - running - starting
+    if running < least:
+        return f"{running} of {least} tasks run; with all of them it may grow to {most}."
+    has += f"; {starting} more {'starts' if starting == 1 else 'start'}" if starting else ""
+    if more <= 0:
+        return f"{has}."
+    if grows_from is not None and not stalled:
+        return f"{has}. It gave GPUs back and grows again from {grows_from:%H:%M} UTC on, where others leave room."
+    return f"{has}; up to {more} more {STALLED.get(stalled, STALLED[Code.NO_FREE_CAPACITY])}."

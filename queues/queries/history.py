@@ -116,6 +116,7 @@ def _wave(wave: Wave, tasks: list[Task], *, units: int, count: int, names: dict[
         flavors=tuple(names.get(flavor, "?") for flavor in dict.fromkeys(wave.flavors)),
         units=units,
         borrowed=wave.borrowed,
+        surplus=wave.surplus,
         admitted_at=wave.admitted_at,
         launched_at=wave.launched_at,
         started_at=wave.started_at,

@@ -5,18 +5,19 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from queues import limits
 from queues.admission.world import JobShape
 from queues.models import Job, Task, TaskGroup, Wave
 from queues.queries import ranks
+from queues.queries.elastic import elastic_rows
 from queues.queries.estimates import estimates
 from queues.queries.filters import JobFilter
 from queues.queries.reasons import Reasons
-from queues.queries.rows import GroupRow, JobDetail, JobPage, JobRow
+from queues.queries.rows import ElasticRow, GroupRow, JobDetail, JobPage, JobRow
 from queues.spec import runs
-from queues.states import ENDED, HOLDING, JobState, TaskState
+from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState, TaskState
 from tenants.errors import NotFound, Unreadable
 from tenants.models import Flavor
 from tenants.permissions import Actor, Permission, can
@@ -64,7 +65,8 @@ def job_rows(page: Sequence[Job], by: Actor) -> tuple[JobRow, ...]:
     reasons = Reasons(page, by)
     groups = groups_of(page)
     names = flavor_names() if page else {}
-    return tuple(_row(job, groups[job.id], names, reasons, by) for job in page)
+    elastic = elastic_rows(page, groups)
+    return tuple(_row(job, groups[job.id], names, reasons, by, elastic.get(job.id)) for job in page)
 
 
 def groups_of(page: Iterable[Job]) -> dict[int, list[TaskGroup]]:
@@ -82,7 +84,14 @@ def flavor_names() -> dict[int, str]:
     return dict(Flavor.objects.order_by("id").values_list("id", "name"))
 
 
-def _row(job: Job, groups: list[TaskGroup], names: dict[int, str], reasons: Reasons, by: Actor) -> JobRow:
+def _row(
+    job: Job,
+    groups: list[TaskGroup],
+    names: dict[int, str],
+    reasons: Reasons,
+    by: Actor,
+    elastic: ElasticRow | None,
+) -> JobRow:
     tasks = sum(group.tasks for group in groups)
     flavors = dict.fromkeys(flavor for group in groups for flavor in group.flavors)
     return JobRow(
@@ -109,6 +118,7 @@ def _row(job: Job, groups: list[TaskGroup], names: dict[int, str], reasons: Reas
         external_id=job.external_id,
         labels=job.labels,
         reason=reasons.of(job),
+        elastic=elastic,
     )
 
 
@@ -129,13 +139,22 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
     waves = list(Wave.objects.filter(job=found, state__in=sorted(HOLDING)).order_by("id"))
     for wave in waves:
         wave.job = found
-    ends = [limits.run_ends_at(wave) for wave in waves]
+    # Surplus ends with its minimum.
+    ends = [limits.run_ends_at(wave) for wave in waves if not wave.surplus]
     return JobDetail(
-        row=_row(found, groups, names, Reasons([found], by), by),
+        row=_row(
+            found,
+            groups,
+            names,
+            Reasons([found], by),
+            by,
+            elastic_rows([found], {found.id: groups}).get(found.id),
+        ),
         groups=tuple(
             GroupRow(
                 name=group.name,
                 tasks=group.tasks,
+                most=group.most,
                 units=group.units,
                 flavors=tuple(names.get(flavor, "?") for flavor in group.flavors),
                 cpu_milli=group.cpu_milli,
@@ -173,9 +192,12 @@ def _tasks_by_state(job: Job, groups: list[TaskGroup]) -> dict[str, int]:
         if job.waiting_tasks:
             return {"waiting": tasks}
         runs_of = runs_of.filter(wave__attempt=job.attempt)
+    if job.shape == JobShape.ELASTIC:
+        # Surplus counts while it is there.
+        runs_of = runs_of.filter(Q(wave__base__isnull=True) | Q(state__in=TASK_HOLDING))
     newest = runs_of.order_by("index", "-id").distinct("index").values_list("state", flat=True)
     counts = Counter(newest)
-    again = job.waiting_tasks - (tasks - counts.total())
+    again = job.waiting_tasks - max(0, tasks - counts.total())
     for ended in (TaskState.STOPPED, TaskState.FAILED):
         # A task that waits again stands no longer where its last run ended.
         waits = max(0, min(again, counts[ended]))

@@ -110,6 +110,7 @@ def _told(ours: _Ours, outcome: Outcome, by: Actor, *, now: datetime, warnings: 
         fits=not permanent,
         starts_now=admission is not None,
         units=ours.spec.units,
+        most_units=ours.spec.most_units,
         needs=source.needs,
         flavor=source.flavor,
         own=source.own,

@@ -70,8 +70,27 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticRow:
+    """An elastic job between its bounds: how many tasks run and start now, and what stops it from growing.
+
+    ``grows_from``: it gave surplus back and does not grow before. ``summary`` says all in a sentence or two.
+    """
+
+    least: int
+    most: int
+    running: int
+    starting: int
+    grows_from: datetime | None
+    stalled: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """A job in a list. ``units`` counts all its tasks, ``tasks_waiting`` those that wait."""
+    """A job in a list. ``units`` counts all its tasks, ``tasks_waiting`` those that wait.
+
+    Of an elastic job ``tasks`` and ``units`` are its minimum.
+    """
 
     id: int
     uid: UUID
@@ -96,12 +115,16 @@ class JobRow:
     external_id: str | None
     labels: dict[str, str]
     reason: ReasonRow | None
+    elastic: ElasticRow | None = None
 
     @property
     def shape_text(self) -> str:
         """Return the shape in words: ``4 x 8 h100, all together``."""
         each = self.units // self.tasks if self.tasks and self.units % self.tasks == 0 else None
         kind = "/".join(self.flavors)
+        if self.elastic is not None:
+            size = kind if each is None else f"{each} {kind}"
+            return f"{self.elastic.least} to {self.elastic.most} x {size}, flexible"
         count = f"{self.tasks} x {each} {kind}" if each is not None else f"{self.tasks} tasks, {self.units} {kind}"
         return count if self.tasks == 1 else f"{count}, {'all together' if self.shape == 'gang' else 'separate tasks'}"
 
@@ -118,10 +141,14 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """A task group as asked for; CPU in thousandths of a core, memory in bytes, per task."""
+    """A task group as asked for; CPU in thousandths of a core, memory in bytes, per task.
+
+    ``most`` is how many tasks it may have at most where that is more than start together, else None.
+    """
 
     name: str
     tasks: int
+    most: int | None
     units: int
     flavors: tuple[str, ...]
     cpu_milli: int
@@ -200,7 +227,8 @@ class Plan:
     """What would become of a job if it were submitted now.
 
     ``fits``: it can ever start. ``needs`` are the units of ``flavor`` that must be free at once, of which ``own`` are
-    inside its guarantee and ``borrowed`` are not. ``reason`` says why it would wait.
+    inside its guarantee and ``borrowed`` are not. ``reason`` says why it would wait. Of an elastic job ``units`` are
+    those of its minimum, ``most_units`` those to which it may grow.
     """
 
     valid: bool
@@ -209,6 +237,7 @@ class Plan:
     fits: bool = False
     starts_now: bool = False
     units: int = 0
+    most_units: int = 0
     flavor: str = ""
     needs: int = 0
     own: int = 0
@@ -256,7 +285,7 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRow:
-    """The tasks that one decision admitted."""
+    """The tasks that one decision admitted; ``surplus`` ones are beside the minimum of an elastic job."""
 
     uid: UUID
     number: int
@@ -265,6 +294,7 @@ class WaveRow:
     flavors: tuple[str, ...]
     units: int
     borrowed: bool
+    surplus: bool
     admitted_at: datetime
     launched_at: datetime | None
     started_at: datetime | None

@@ -166,3 +166,8 @@ class Spec:
     def units(self) -> int:
         """Return the units of all tasks; of an elastic job of those that start together."""
         return sum(group.tasks * group.units for group in self.groups)
+
+    @property
+    def most_units(self) -> int:
+        """Return the units that the job may have at once."""
+        return sum((group.most or group.tasks) * group.units for group in self.groups)

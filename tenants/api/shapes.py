@@ -289,6 +289,7 @@ class InstallationPatch(Shape):
     evictions_per_minute = Whole(required=False, allow_null=True)
     max_evictions = Whole(required=False)
     hold_idle_limit = Whole(required=False, allow_null=True)
+    elastic_pause = Duration(required=False)
     comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
 
 
@@ -303,5 +304,6 @@ class InstallationOut(Out):
     evictions_per_minute = serializers.IntegerField(allow_null=True)
     max_evictions = serializers.IntegerField()
     hold_idle_limit = serializers.IntegerField(allow_null=True)
+    elastic_pause = Duration()
     version = serializers.IntegerField()
     warnings = WarningOut(many=True, required=False)

@@ -32,6 +32,7 @@ class InstallationChanges(TypedDict, total=False):
     evictions_per_minute: int | None
     max_evictions: int
     hold_idle_limit: int | None
+    elastic_pause: timedelta
 
 
 def edit_installation(
@@ -79,6 +80,7 @@ def picture(row: Installation) -> dict[str, Any]:
         "evictions_per_minute": row.evictions_per_minute,
         "max_evictions": row.max_evictions,
         "hold_idle_limit": row.hold_idle_limit,
+        "elastic_pause": f"{int(row.elastic_pause.total_seconds())}s",
     }
 
 
@@ -87,6 +89,8 @@ def _check(changes: InstallationChanges) -> None:
         checks.whole(int(changes["aging_every"].total_seconds()), pointer="/aging_every", least=1, most=365 * 86400)
     if "restart_cost" in changes:
         checks.whole(int(changes["restart_cost"].total_seconds()), pointer="/restart_cost", most=86400)
+    if "elastic_pause" in changes:
+        checks.whole(int(changes["elastic_pause"].total_seconds()), pointer="/elastic_pause", most=86400)
     if (often := changes.get("evictions_per_minute")) is not None:
         checks.whole(often, pointer="/evictions_per_minute", most=10**6)
     if (idle := changes.get("hold_idle_limit")) is not None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from clusters import manifests
-from clusters.port import GroupSpec, Launch, Pin, Placement, TaskSpec, Toleration
+from clusters.port import Elastic, GroupSpec, Launch, Pin, Placement, TaskSpec, Toleration
 
 JOB = "0197a2b0-1111-7000-8000-00000000000a"
 HEX = "0197a2b011117000800000000000000a"
@@ -365,3 +365,32 @@ def test_a_pin_narrows_tells_and_releases_in_one_patch() -> None:
             },
         },
     }
+
+
+def test_the_first_wave_of_an_elastic_job_brings_the_place_at_which_all_tasks_meet() -> None:
+    wanted = replace(launch(group("gpu-1", "gpu-2")), elastic=Elastic(least=2, most=6, first=2), task_count=6)
+
+    job = manifests.job(wanted, wanted.groups[0])
+    service = manifests.service(wanted, owner={"metadata": {"name": "x", "uid": "y"}})
+
+    told = environment(job)
+    assert (told["TIDEGATE_TASK_COUNT"], told["TIDEGATE_MIN_TASKS"], told["TIDEGATE_MAX_TASKS"]) == ("6", "2", "6")
+    assert told["MASTER_ADDR"] == f"tg-{HEX}-2-0-0.tg-{HEX}-2"
+    assert not told.keys() & {"WORLD_SIZE", "RANK"}
+    assert job["spec"]["backoffLimit"] == 0
+    assert service["spec"]["selector"] == {"tidegate.io/job": JOB}
+
+
+def test_surplus_of_an_elastic_job_meets_the_first_wave_and_each_task_ends_alone() -> None:
+    bounds = Elastic(least=2, most=6, first=2)
+    wanted = replace(launch(group("gpu-3", "gpu-3", first=2)), number=5, gang=False, elastic=bounds, task_count=6)
+
+    job = manifests.job(wanted, wanted.groups[0])
+
+    told = environment(job)
+    assert (job["metadata"]["name"], pod(job)["subdomain"]) == (f"tg-{HEX}-5-0", f"tg-{HEX}-2")
+    assert told["MASTER_ADDR"] == f"tg-{HEX}-2-0-0.tg-{HEX}-2"
+    assert told["TIDEGATE_TASK_INDEX"] == {"name": "TIDEGATE_TASK_INDEX", **PINNED}
+    assert job["spec"]["backoffLimitPerIndex"] == 0
+    assert pod(job)["schedulingGates"] == [{"name": "tidegate.io/placement"}]
+    assert not manifests.needs_service(wanted)

@@ -89,6 +89,41 @@ class Lab:
         job.refresh_from_db()
         return wave
 
+    def grow(self, base: Wave, *nodes: Node, now: datetime = NOW, running: bool = True) -> Wave:
+        """Give the elastic job of a wave one surplus task on each node, as apply and reconcile would."""
+        group = TaskGroup.objects.get(job=base.job_id, index=0)
+        wave = Wave.objects.create(
+            uid=uuid4(),
+            job_id=base.job_id,
+            cluster=self.cluster,
+            base=base,
+            number=Wave.objects.filter(job=base.job_id).count() + 1,
+            attempt=base.attempt,
+            flavors=base.flavors,
+            cycle=next(_numbers),
+            state=WaveState.RUNNING if running else WaveState.ADMITTED,
+            admitted_at=now,
+            launched_at=now,
+            started_at=now if running else None,
+        )
+        first = Task.objects.filter(wave__job=base.job_id).count()
+        Task.objects.bulk_create(
+            Task(
+                wave=wave,
+                index=first + place,
+                pod_index=place,
+                node=node,
+                flavor_id=group.flavors[0],
+                units=group.units,
+                cpu_milli=group.cpu_milli,
+                memory=group.memory,
+                state=TaskState.RUNNING if running else TaskState.PENDING,
+                started_at=now if running else None,
+            )
+            for place, node in enumerate(nodes)
+        )
+        return wave
+
 
 def team(name: str, parent: Team | None = None) -> Team:
     row = Team.objects.create(name=name, title=name.upper(), parent=parent, created_at=NOW)

@@ -73,6 +73,56 @@ def test_the_form_turns_into_yaml_and_back_without_loss(lab: Lab) -> None:
     assert Job.objects.count() == 0
 
 
+FLEXIBLE = {**FORM, "shape": "elastic", "tasks": "9", "least": "2", "most": "6"}
+
+
+def test_the_flexible_card_says_from_how_many_to_how_many_tasks(lab: Lab) -> None:
+    client = browser(lab.ann)
+
+    client.post("/jobs/new", FLEXIBLE)
+    as_yaml = html.unescape(client.post("/jobs/new", {**FLEXIBLE, "go": "yaml"}).content.decode())
+    text = re.search(r"<textarea[^>]*>\n?(.*?)</textarea>", as_yaml, re.DOTALL)
+    assert text is not None
+    back = html.unescape(client.post("/jobs/new", {"tab": "yaml", "go": "form", "yaml": text[1]}).content.decode())
+
+    job = Job.objects.get()
+    assert (job.shape, job.units, job.spec["spec"]["tasks"]) == ("elastic", 16, {"min": 2, "max": 6})
+    assert yaml.safe_load(text[1])["spec"]["tasks"] == {"min": 2, "max": 6}
+    assert 'value="elastic" checked' in back
+    assert re.search(r'name="least" value="2"', back)
+    assert re.search(r'name="most" value="6"', back)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "says"),
+    [
+        ({"most": ""}, "most", "max is needed: a whole number from 1 to 10000"),
+        ({"most": "1"}, "most", "max is at least min, which is 2; not 1"),
+        ({"least": "few"}, "least", "min is a whole number from 1 to 10000"),
+        ({"least": "", "most": ""}, "most", "max is needed"),
+    ],
+)
+def test_wrong_bounds_of_a_flexible_job_are_told_at_their_field(
+    lab: Lab, changes: dict[str, str], field: str, says: str
+) -> None:
+    response = browser(lab.ann).post("/jobs/new", {**FLEXIBLE, **changes})
+
+    text = html.unescape(response.content.decode())
+    assert response.status_code == 422
+    errors = re.search(rf'id="id_{field}_error">(.*?)</div>', text, re.DOTALL)
+    assert errors is not None
+    assert says in errors[1]
+
+
+def test_the_plan_of_a_flexible_job_tells_its_minimum_and_what_it_may_grow_to(lab: Lab) -> None:
+    page = html.unescape(browser(lab.ann).post("/jobs/new", {**FLEXIBLE, "go": "plan"}).content.decode())
+
+    assert "There is room for its least tasks" in page
+    assert "16 h100" in page
+    assert "up to 48, as long as nobody else needs them" in page
+    assert Job.objects.count() == 0
+
+
 def test_an_error_in_yaml_is_shown_at_its_line_with_the_text_kept(lab: Lab) -> None:
     text = yaml.safe_dump(compact(tasks=0, priority="urgent"), sort_keys=False) + "# a remark\n"
     at = next(number for number, line in enumerate(text.splitlines(), 1) if line.strip().startswith("tasks"))

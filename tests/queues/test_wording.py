@@ -1,11 +1,14 @@
 """The words of reasons."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from queues import wording
 from queues.admission.reasons import Code
 from queues.progress import Trouble
 
+NOON = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 NUMBERS: dict[str, int | str] = {
     "flavor": "h100",
     "needs": 16,
@@ -75,3 +78,26 @@ def test_sentences_carry_the_numbers(code: str, numbers: dict[str, int | str], s
 
 def test_a_code_of_a_later_version_is_still_told() -> None:
     assert wording.sentence("MOON_PHASE", {}) == "Waiting: moon phase."
+
+
+@pytest.mark.parametrize(
+    ("running", "starting", "grows_from", "stalled", "says"),
+    [
+        (1, 1, None, "", "1 of 2 tasks run; with all of them it may grow to 6."),
+        (6, 0, None, "", "Runs with 6 of at most 6 tasks, minimum 2."),
+        (4, 2, None, "", "Runs with 4 of at most 6 tasks, minimum 2; 2 more start."),
+        (4, 0, None, "TEAM_LIMIT", "…; up to 2 more when the limits of its team leave room."),
+        (4, 0, None, "USER_LIMIT", "…; up to 2 more when its owner's limit leaves room."),
+        (4, 0, None, "LEND_LIMIT", "…; up to 2 more when those who have idle GPUs lend them."),
+        (4, 0, None, "WOULD_DELAY", "…; up to 2 more when what is free is no longer kept for other jobs."),
+        (4, 0, None, "NO_FREE_CAPACITY", "…; up to 2 more when GPUs are free that nobody else needs."),
+        (4, 0, NOON, "", "…. It gave GPUs back and grows again from 12:00 UTC on, where others leave room."),
+        (4, 0, NOON, "TEAM_LIMIT", "…; up to 2 more when the limits of its team leave room."),
+    ],
+)
+def test_an_elastic_job_says_what_it_has_and_when_it_gets_more(
+    running: int, starting: int, grows_from: datetime | None, stalled: str, says: str
+) -> None:
+    told = wording.growth(2, 6, running, starting, grows_from, stalled)
+
+    assert told == says.replace("…", f"Runs with {running} of at most 6 tasks, minimum 2")

@@ -121,8 +121,23 @@ class EstimateOut(Out):
     as_of = serializers.DateTimeField()
 
 
+class ElasticOut(Out):
+    """An elastic job between its bounds: it grew to what runs and starts now; ``stalled`` codes what stops it."""
+
+    min = serializers.IntegerField(source="least")
+    max = serializers.IntegerField(source="most")
+    running = serializers.IntegerField()
+    starting = serializers.IntegerField()
+    grows_from = serializers.DateTimeField(allow_null=True, help_text="It gave surplus back and grows not before.")
+    stalled = serializers.CharField(help_text="A reason's code, or empty.")
+    summary = serializers.CharField()
+
+
 class JobOut(Out):
-    """A job in a list; ``units`` counts all its tasks."""
+    """A job in a list; ``units`` counts all its tasks, of an elastic job those of its minimum.
+
+    ``elastic`` is null for other shapes.
+    """
 
     id = serializers.UUIDField(source="uid")
     name = serializers.CharField()
@@ -145,13 +160,18 @@ class JobOut(Out):
     external_id = serializers.CharField(allow_null=True)
     labels = serializers.DictField(child=serializers.CharField())
     reason = ReasonOut(allow_null=True)
+    elastic = ElasticOut(allow_null=True)
 
 
 class GroupOut(Out):
-    """A task group as asked for, per task; CPU in thousandths of a core, memory in bytes."""
+    """A task group as asked for, per task; CPU in thousandths of a core, memory in bytes.
+
+    ``max_tasks`` is null where as many as ``tasks`` run at most.
+    """
 
     name = serializers.CharField()
     tasks = serializers.IntegerField()
+    max_tasks = serializers.IntegerField(source="most", allow_null=True)
     units = serializers.IntegerField()
     gpu_types = serializers.ListField(source="flavors", child=serializers.CharField())
     cpu_milli = serializers.IntegerField()
@@ -242,7 +262,10 @@ class TaskOut(Out):
 
 
 class WaveOut(Out):
-    """The tasks that one decision admitted; ``tasks_left_out`` are not listed."""
+    """The tasks that one decision admitted; ``tasks_left_out`` are not listed.
+
+    ``surplus`` ones are beside the minimum of an elastic job and go back to whoever needs their GPUs.
+    """
 
     id = serializers.UUIDField(source="uid")
     number = serializers.IntegerField()
@@ -251,6 +274,7 @@ class WaveOut(Out):
     gpu_types = serializers.ListField(source="flavors", child=serializers.CharField())
     units = serializers.IntegerField()
     borrowed = serializers.BooleanField()
+    surplus = serializers.BooleanField()
     admitted_at = serializers.DateTimeField()
     launched_at = serializers.DateTimeField(allow_null=True)
     started_at = serializers.DateTimeField(allow_null=True)
@@ -374,6 +398,7 @@ class PlanOut(Out):
     fits = serializers.BooleanField()
     starts_now = serializers.BooleanField()
     units = serializers.IntegerField()
+    max_units = serializers.IntegerField(source="most_units")
     gpu_type = serializers.CharField(source="flavor")
     needs = serializers.IntegerField()
     own = serializers.IntegerField()

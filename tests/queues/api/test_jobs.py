@@ -438,3 +438,33 @@ def test_every_middleware_can_wait_without_a_thread() -> None:
     kinds = [import_string(name) for name in settings.MIDDLEWARE]
 
     assert [kind for kind in kinds if not getattr(kind, "async_capable", False)] == []
+
+
+def test_an_elastic_job_tells_its_bounds_and_what_it_has_now(lab: Lab, ann: Client) -> None:
+    told = submit(ann, shape="elastic", tasks={"min": 2, "max": 6}, gpus="h100:2")
+    job = Job.objects.get(uid=told["id"])
+    base = lab.start(job, *lab.nodes[:2])
+    lab.grow(base, lab.nodes[2], running=False)
+
+    shown = ann.get(f"{JOBS}/{job.uid}").json()
+    listed = ann.get(JOBS).json()["items"][0]
+    waves = ann.get(f"{JOBS}/{job.uid}/attempts").json()["items"][0]["waves"]
+
+    assert (told["tasks"], told["units"], told["groups"][0]["max_tasks"]) == (2, 4, 6)
+    assert told["elastic"] | {"summary": ""} == {
+        "min": 2,
+        "max": 6,
+        "running": 0,
+        "starting": 0,
+        "grows_from": None,
+        "stalled": "",
+        "summary": "",
+    }
+    assert shown["elastic"] == listed["elastic"]
+    assert (shown["elastic"]["running"], shown["elastic"]["starting"]) == (2, 1)
+    assert shown["elastic"]["summary"] == (
+        "Runs with 2 of at most 6 tasks, minimum 2; 1 more starts; "
+        "up to 3 more when GPUs are free that nobody else needs."
+    )
+    assert [(wave["number"], wave["surplus"], wave["units"]) for wave in waves] == [(2, True, 2), (1, False, 4)]
+    assert submit(ann, name="gang", shape="gang")["elastic"] is None

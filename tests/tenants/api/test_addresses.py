@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.test import Client
 
-from tenants.models import ApiToken, Quota
+from tenants.models import ApiToken, AuditEntry, Quota
 from tests.tenants.conftest import Site, guarantee
 
 Api = Callable[..., Client]
@@ -276,12 +276,14 @@ def test_an_admin_makes_and_changes_a_flavor(site: Site, api: Api) -> None:
 
 def test_the_policy_is_read_by_all_and_changed_by_admins(site: Site, api: Api) -> None:
     read = api(site.viewer).get("/api/v1/installation")
-    body = {"overcommit": True, "aging_every": "90m"}
+    body = {"overcommit": True, "aging_every": "90m", "elastic_pause": "5m"}
 
     changed = api(site.admin).patch("/api/v1/installation", body, content_type=JSON, headers={"If-Match": read["ETag"]})
 
-    assert read.json()["aging_every"] == "1h"
+    assert (read.json()["aging_every"], read.json()["elastic_pause"]) == ("1h", "10m")
     assert (changed.json()["aging_every"], changed.json()["overcommit"]) == ("1h30m", True)
+    assert changed.json()["elastic_pause"] == "5m"
+    assert AuditEntry.objects.latest("id").after["elastic_pause"] == "300s"
     assert (
         api(site.lead).patch("/api/v1/installation", body, content_type=JSON, headers={"If-Match": "*"}).status_code
         == 403
