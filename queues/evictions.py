@@ -289,6 +289,8 @@ def _move_gangs(leaving: Sequence[Leaving], now: datetime) -> None:
 
 
 def _message(row: Leaving) -> str:
+    if row.said.surplus:
+        return f"Surplus that goes back for {ANOTHER}"
     return f"Reclaimed for {ANOTHER}: {RULES.get(row.said.rule, row.said.rule)}"
 
 
@@ -330,7 +332,7 @@ def _told_victims(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEven
 def _told_shrunk(rows: Sequence[Leaving], gone: int, now: datetime) -> JobEvent:
     """Return what an elastic job is told that gives surplus back: ``gone`` tasks of it in all so far."""
     first = rows[0]
-    attempt, claimant = first.attempt, first.claimant
+    attempt = first.attempt
     tasks, units = sum(len(row.soft) for row in rows), sum(row.units for row in rows)
     least = sum(row.tasks for row in attempt.placed)
     has = least + len(attempt.surplus) - gone
@@ -340,11 +342,10 @@ def _told_shrunk(rows: Sequence[Leaving], gone: int, now: datetime) -> JobEvent:
         type="shrank",
         summary=(
             f"Gives {tasks} surplus task{'s' * (tasks != 1)} ({units} GPU{'s' * (units != 1)}) back "
-            f"for {claimant.name} of {claimant.team.name}; runs on with {has}, minimum {least}"
+            f"for {ANOTHER}; runs on with {has}, minimum {least}"
         ),
         details={
-            "claimant": str(claimant.uid),
-            "claimant_team": claimant.team.name,
+            "claimant": str(first.claimant.uid),
             "claim": first.said.claim,
             "less": tasks,
             "tasks": has,

@@ -34,9 +34,26 @@ def _row(
     grows_from: datetime | None,
     stalled: str,
 ) -> ElasticRow:
-    least = sum(group.tasks for group in groups)
-    most = sum(group.most or group.tasks for group in groups)
-    running, starting = counts[job, TaskState.RUNNING], counts[job, TaskState.PENDING]
+    return bounds(
+        sum(group.tasks for group in groups),
+        sum(group.most or group.tasks for group in groups),
+        running=counts[job, TaskState.RUNNING],
+        starting=counts[job, TaskState.PENDING],
+        grows_from=grows_from,
+        stalled=stalled,
+    )
+
+
+def bounds(
+    least: int,
+    most: int,
+    *,
+    running: int = 0,
+    starting: int = 0,
+    grows_from: datetime | None = None,
+    stalled: str = "",
+) -> ElasticRow:
+    """Return a job between its bounds; by itself one of which nothing runs."""
     return ElasticRow(
         least=least,
         most=most,

@@ -5,6 +5,7 @@ from datetime import timedelta
 from queues import wording
 from queues.admission.world import JobShape
 from queues.models import Job
+from queues.queries.elastic import bounds
 from queues.queries.rows import GroupRow, JobDetail, JobRow, ReasonRow
 from queues.spec import Spec
 from tenants.permissions import Actor
@@ -26,6 +27,7 @@ def new_job(job: Job, spec: Spec, by: Actor) -> JobDetail:
             GroupRow(
                 name=group.name,
                 tasks=group.tasks,
+                most=group.most,
                 units=group.units,
                 flavors=tuple(flavor.name for flavor in group.flavors),
                 cpu_milli=group.cpu_milli,
@@ -80,4 +82,5 @@ def _row(job: Job, spec: Spec, by: Actor, reason: ReasonRow) -> JobRow:
         external_id=job.external_id,
         labels=job.labels,
         reason=reason,
+        elastic=bounds(spec.tasks, spec.most_tasks) if spec.shape is JobShape.ELASTIC else None,
     )

@@ -65,9 +65,9 @@ def test_surplus_goes_back_to_a_guarantee_and_the_job_runs_on(stage: Stage) -> N
 
     assert (state(job), job.attempt, job.evictions, running(job)) == (JobState.RUNNING, 1, 0, 3)
     shrank = job.events.get(type="shrank")
-    assert shrank.summary == "Gives 1 surplus task (8 GPUs) back for owner of cv; runs on with 3, minimum 1"
+    assert shrank.summary == "Gives 1 surplus task (8 GPUs) back for another job; runs on with 3, minimum 1"
     assert (shrank.details["claimant"], shrank.details["units"]) == (str(owner.uid), 8)
-    assert owner.events.get(type="reclaims").summary == "Reclaims 8 GPUs from grows of nlp"
+    assert owner.events.get(type="reclaims").summary == "Reclaims 8 GPUs from 1 job"
     assert "evicted" not in events(job)
     assert (Eviction.objects.get().surplus, Eviction.objects.get().lost_unit_seconds) == (True, 0)
     assert units_in_use() == 32

@@ -183,12 +183,12 @@ def test_the_newest_surplus_on_a_node_goes_and_is_no_eviction(lab: Lab) -> None:
         0,
     )
     assert set(Task.objects.filter(state="leaving").values_list("reason", "message")) == {
-        ("SHRUNK", "Reclaimed for owner of cv")
+        ("SHRUNK", "Surplus that goes back for another job")
     }
     rows = StoredEviction.objects.order_by("wave").values_list("wave", "surplus", "tasks", "due_at")
     assert list(rows) == [(old.id, True, 1, LATER), (new.id, True, 1, LATER)]
     assert told(base.job, "shrank") == [
-        "Gives 2 surplus tasks (4 GPUs) back for owner of cv; runs on with 3, minimum 1"
+        "Gives 2 surplus tasks (4 GPUs) back for another job; runs on with 3, minimum 1"
     ]
     assert applied.decision.details == {"dropped": 0, "shrunk": 1}
 
@@ -233,7 +233,7 @@ def test_when_the_minimum_goes_all_surplus_goes_with_it(lab: Lab) -> None:
     assert (base.job.state, base.job.next_state, base.job.evictions) == ("evicting", "queued", 1)
     assert {state for _, state in states(base.job)} == {"leaving"}
     assert told(base.job, "shrank") == []
-    assert told(base.job, "evicted")[0].startswith("Reclaimed for owner of cv: its guarantee was lent")
+    assert told(base.job, "evicted")[0].startswith("Reclaimed for another job: its guarantee was lent")
 
 
 # --- what the cluster shows
