@@ -65,7 +65,8 @@ def tell_stalled(stalled: Iterable[Stalled], world: World) -> None:
 
 def pause() -> timedelta:
     """Return how long a job does not grow after surplus of it has gone."""
-    return Installation.objects.filter(id=1).values_list("elastic_pause", flat=True).first() or ELASTIC_PAUSE
+    policy = Installation.objects.filter(id=1).only("elastic_pause").first()
+    return ELASTIC_PAUSE if policy is None else policy.elastic_pause
 
 
 def stop_growing(bases: Iterable[int], *, now: datetime) -> None:

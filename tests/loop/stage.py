@@ -38,7 +38,7 @@ class Stage:
 
     def submit(self, **spec: Any) -> Job:  # noqa: ANN401  fields of a spec
         """Submit a job whose pods run as ``run_for``, ``exit_code``, ``forever`` … say."""
-        steer = ("run_for", "exit_code", "forever", "never_start", "waiting_reason")
+        steer = ("run_for", "exit_code", "forever", "never_start", "waiting_reason", "ignore_term")
         notes = {f"tidegate.test/{key.replace('_', '-')}": str(spec.pop(key)) for key in steer if key in spec}
         return self.lab.submit(now=timezone.now(), annotations=notes or None, **spec)
 
