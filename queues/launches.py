@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from clusters import names
 from clusters.port import Elastic, GroupSpec, Launch, Placement, RawObject, TaskSpec, Toleration, WaveRef
 from queues.admission.world import JobShape
 from queues.limits import time_left
@@ -127,7 +128,11 @@ def _group(group: TaskGroup, run: Run, flavor: Flavor, tasks: tuple[TaskSpec, ..
         args=run.args,
         env=run.env,
         secrets=run.secrets,
-        node_labels=tuple(sorted((flavor.node_labels | group.node_labels).items())),
+        node_labels=tuple(
+            (label, value)
+            for label, value in sorted((flavor.node_labels | group.node_labels).items())
+            if label != names.LABEL_CLUSTER
+        ),
         tolerations=tuple(_toleration(row) for row in flavor.tolerations),
         annotations=run.annotations,
     )

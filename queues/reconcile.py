@@ -11,8 +11,8 @@ from functools import partial
 from django.db import transaction
 from django.db.models import QuerySet
 
-from clusters.port import Pin, Placement, PodSeen, WaveRef
-from queues import endings, moves, smooth, tails
+from clusters.port import Offer, Pin, Placement, PodSeen, WaveRef
+from queues import adoption, endings, moves, smooth, tails
 from queues.models import Job, Task, Wave
 from queues.models.wave import Wish
 from queues.nodes import Places, count_outside, observe
@@ -29,7 +29,8 @@ WAITS_OR_RUNS = (TaskState.PENDING, TaskState.RUNNING)
 class Findings:
     """What a pass found: pods to pin, objects without a wave, jobs that moved, whether nodes changed or tasks ended.
 
-    ``held`` are the tasks that held as it began.
+    ``held`` are the tasks that held as it began. ``adopted``: jobs came or went with objects that people made;
+    ``refused`` are those that cannot be jobs, with what is to be told.
     """
 
     pins: list[Pin] = field(default_factory=list)
@@ -38,6 +39,8 @@ class Findings:
     nodes: bool = False
     freed: bool = False
     held: set[TaskKey] = field(default_factory=set)
+    adopted: bool = False
+    refused: list[tuple[Offer, str]] = field(default_factory=list)
 
 
 def reconcile(cluster: int, view: View, *, now: datetime) -> Findings:
@@ -46,6 +49,7 @@ def reconcile(cluster: int, view: View, *, now: datetime) -> Findings:
     findings = _follow(Wave.objects.filter(cluster_id=cluster, state__in=HOLDING), view, places, now)
     findings.nodes = count_outside(cluster, view, now=now) or places.changed
     findings.strays = list(_sweep(view))
+    _adopt(findings, adoption.adopt(cluster, view, now=now))
     return findings
 
 
@@ -58,6 +62,8 @@ def follow(cluster: int, view: View, *, now: datetime) -> Findings:
     odd = {node for key, nodes in view.active.items() if key not in findings.held for node in nodes}
     counted = view.machines | view.places | odd
     findings.nodes = count_outside(cluster, view, now=now, names=counted) or places.changed
+    if view.offered:
+        _adopt(findings, adoption.adopt(cluster, view, now=now, uids=view.offered))
     return findings
 
 
@@ -94,6 +100,12 @@ def _follow(waves: QuerySet[Wave], view: View, places: Places, now: datetime) ->
     for sight in rough:
         _move(sight, view, places, now, findings)
     return findings
+
+
+def _adopt(findings: Findings, found: adoption.Adopted) -> None:
+    findings.jobs |= found.jobs
+    findings.adopted = bool(found.jobs)
+    findings.refused = found.refused
 
 
 def _with_tasks(waves: QuerySet[Wave]) -> Iterator[tuple[Wave, list[Task]]]:

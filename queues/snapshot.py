@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 
+from clusters.names import LABEL_CLUSTER
 from queues import promises
 from queues.admission.world import (
     Aging,
@@ -162,7 +163,7 @@ def _nodes() -> tuple[Node, ...]:
             cpu=row.cpu_milli,
             memory=row.memory,
             pods=row.pods,
-            labels=tuple(sorted(row.labels.items())),
+            labels=tuple(sorted({**row.labels, LABEL_CLUSTER: row.cluster.name}.items())),
             domains=tuple(row.labels.get(label) for label in settings.TIDEGATE_LEVELS.values()),
             state=_state(row),
             outside_units=row.outside_units,
@@ -170,7 +171,7 @@ def _nodes() -> tuple[Node, ...]:
             outside_memory=row.outside_memory,
             outside_pods=row.outside_pods,
         )
-        for row in rows
+        for row in rows.select_related("cluster")
         if row.flavor_id is not None
     )
 

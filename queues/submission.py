@@ -23,11 +23,12 @@ from tenants.permissions import Actor, Permission, visible_teams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A spec that was read, the job that it would be a rerun of, and the UID of an object that is adopted."""
+    """A spec that was read, the job that it would be a rerun of, and the object (of which cluster) that is adopted."""
 
     spec: specs.Spec
     cloned_from: int | None = None
     object_uid: str | None = None
+    object_cluster: int | None = None
 
 
 def catalog(by: Actor, *, teams: Iterable[str] | None = None) -> specs.Catalog:
@@ -156,6 +157,7 @@ def _job(draft: Draft, *, by: Actor, now: datetime, job_class: int) -> Job:
         spec=specs.to_json(spec),
         kind=spec.kind,
         object_uid=draft.object_uid,
+        object_cluster_id=draft.object_cluster,
         borrow=spec.borrow,
         preemptible=spec.priority.preemptible,
         time_limit=spec.time_limit,

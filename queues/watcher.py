@@ -168,7 +168,12 @@ class Follower:
                 self.cluster.pin(findings.pins)
             except ClusterError as error:
                 log.warning("pinning on cluster %s: %s; the next list tries again", self.name, error)
-        if findings.freed or findings.nodes:
+        for offer, text in findings.refused:
+            try:
+                self.cluster.refuse(offer, text)
+            except ClusterError as error:
+                log.warning("telling %s on cluster %s: %s; the next list tries again", offer.name, self.name, error)
+        if findings.freed or findings.nodes or findings.adopted:
             hints.wake()
         if findings.freed:
             hints.tell_clusters()

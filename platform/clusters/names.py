@@ -10,6 +10,8 @@ LABEL_WAVE = f"{PREFIX}/wave"
 LABEL_GROUP = f"{PREFIX}/group"
 LABEL_TEAM = f"{PREFIX}/team"
 LABEL_QUEUE = f"{PREFIX}/queue"
+# Of no node in a cluster: the rules know by it to which cluster a node belongs.
+LABEL_CLUSTER = f"{PREFIX}/cluster"
 ANNOTATION_JOB_NAME = f"{PREFIX}/job-name"
 ANNOTATION_TEAM = f"{PREFIX}/team-name"
 ANNOTATION_QUEUE = f"{PREFIX}/queue-name"

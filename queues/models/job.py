@@ -11,6 +11,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Upper
 
 from queues.admission.world import JobShape
+from queues.models.node import ClusterState
 from queues.models.queue import PriorityClass, Queue
 from queues.states import ACTIVE, ENDED, JobState
 from tenants.models import Team, User
@@ -75,6 +76,9 @@ class Job(models.Model):
     spec = models.JSONField()
     kind = models.CharField(max_length=60, blank=True)
     object_uid = models.CharField(max_length=40, null=True, blank=True)  # noqa: DJ001  NULL keeps the unique constraint out of the way
+    object_cluster = models.ForeignKey(
+        ClusterState, null=True, on_delete=models.PROTECT, db_index=False, related_name="+"
+    )
     borrow = models.BooleanField(default=True)
     preemptible = models.BooleanField(default=True)
     time_limit = models.DurationField(null=True)
@@ -131,6 +135,11 @@ class Job(models.Model):
             models.CheckConstraint(name="job_waits_after_submission", condition=Q(wait_from__gte=F("submitted_at"))),
             models.CheckConstraint(name="job_units_positive", condition=Q(units__gt=0)),
             models.UniqueConstraint(name="job_object_once", fields=["object_uid"]),
+            models.CheckConstraint(
+                name="job_object_has_kind_and_cluster",
+                condition=Q(object_uid__isnull=True, object_cluster__isnull=True)
+                | (Q(object_uid__isnull=False, object_cluster__isnull=False) & ~Q(kind="")),
+            ),
             models.UniqueConstraint(
                 name="job_external_id_once",
                 fields=["team", "external_id"],
@@ -144,6 +153,11 @@ class Job(models.Model):
                 condition=Q(ready=True),
             ),
             models.Index(name="job_backing_off", fields=["backoff_until"], condition=Q(backoff_until__isnull=False)),
+            models.Index(
+                name="job_adopted",
+                fields=["object_cluster", "state"],
+                condition=Q(object_cluster__isnull=False, state__in=sorted(ACTIVE)),
+            ),
             models.Index(name="job_list", fields=["team", "-id"]),
             models.Index(name="job_list_state", fields=["team", "state", "-id"]),
             models.Index(name="job_list_user", fields=["user", "-id"]),

@@ -43,13 +43,18 @@ from tenants.errors import FieldError, Invalid, NotFound
 UNKNOWN_TEAM = "unknown_team"
 
 
-def read(data: object, catalog: Catalog) -> Spec:
-    """Return the canonical value of a compact spec, or raise Invalid with every wrong field."""
+def read(data: object, catalog: Catalog, *, team: str | None = None) -> Spec:
+    """Return the canonical value of a compact spec or a Kubernetes object, or raise Invalid with every wrong field.
+
+    ``team`` is whose it is whatever an object says.
+    """
     errors: list[FieldError] = []
     outer = None
     if isinstance(data, dict) and is_object(data):
         outer = wrapped(data, {team.namespace: team.name for team in catalog.teams})
         data = outer.spec
+        if team is not None:
+            data["metadata"]["team"] = team
     if not isinstance(data, dict):
         detail = f"a job is a mapping with apiVersion, kind, metadata and spec, not {kind(data)}"
         raise Invalid.field("", detail, code="not_a_mapping", given=show(data))

@@ -241,3 +241,17 @@ def test_a_job_whose_spec_is_finished_stays_finished(talk: Talk) -> None:
 
     assert talk.pods_of("j") == []
     assert talk.get(f"{talk.jobs}/j")["status"] == before["status"]
+
+
+def test_pods_that_a_suspension_deletes_are_no_failures(talk: Talk) -> None:
+    talk.make(talk.jobs, job("j", n=2, gpus=0, wishes=FOREVER))
+    talk.running("j", 2)
+
+    talk.merge(f"{talk.jobs}/j", {"spec": {"suspend": True}})
+    until(lambda: not talk.pods_of("j"))
+    talk.merge(f"{talk.jobs}/j", {"spec": {"suspend": False}})
+    talk.running("j", 2)
+
+    live = talk.get(f"{talk.jobs}/j")
+    assert "failed" not in live["status"]
+    assert condition(live, "Failed") is None

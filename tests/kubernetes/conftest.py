@@ -1,10 +1,38 @@
 """Fixtures of the tests that need a real control plane."""
 
-import pytest
+from collections.abc import Iterator
 
+import pytest
+from pytest_django import Settings
+
+from clusters.kube import connect
+from tests.clusters.contract.ground import OWN_LABEL, Ground, Site
 from tests.kubernetes.session import RealCluster, real_cluster
+from tests.loop.stage import Stage
+from tests.queues.lab import Lab
 
 
 @pytest.fixture(scope="session")
 def cluster_under_test(pytestconfig: pytest.Config) -> RealCluster:
     return real_cluster(pytestconfig)
+
+
+@pytest.fixture
+def real(
+    transactional_db: None,  # noqa: ARG001  asks for the database
+    settings: Settings,
+    cluster_under_test: RealCluster,
+) -> Iterator[Stage]:
+    settings.TIDEGATE_TEST_ANNOTATIONS = True
+    settings.TIDEGATE_KEEP_SECONDS = 0
+    cluster = connect("real", kubeconfig=cluster_under_test.kubeconfig)
+    ground = Ground(Site(cluster=cluster, kubeconfig=cluster_under_test.kubeconfig, forget=None))
+    settings.TIDEGATE_NAMESPACE_PREFIX = f"team-{ground.key}-"
+    for _ in range(4):
+        ground.node(labels={"gpu": "h100"})
+    stage = Stage(Lab(), cluster, **{OWN_LABEL: ground.key})
+    stage.look()
+    yield stage
+    for node in ground.nodes:
+        ground.send("delete", f"/api/v1/nodes/{node}")
+    cluster.close()

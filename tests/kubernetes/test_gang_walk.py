@@ -1,42 +1,14 @@
 """Jobs walked from submission to their end on a real control plane."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.utils import timezone
-from pytest_django import Settings
 
-from clusters.kube import connect
 from queues import services
 from queues.models import Task, Wave
 from queues.states import JobState
-from tests.clusters.contract.ground import OWN_LABEL, Ground, Site
-from tests.kubernetes.session import RealCluster
 from tests.loop.stage import Stage, events, state, units_in_use
-from tests.queues.lab import Lab
 
 pytestmark = pytest.mark.kubernetes
-
-
-@pytest.fixture
-def real(
-    transactional_db: None,  # noqa: ARG001  asks for the database
-    settings: Settings,
-    cluster_under_test: RealCluster,
-) -> Iterator[Stage]:
-    settings.TIDEGATE_TEST_ANNOTATIONS = True
-    settings.TIDEGATE_KEEP_SECONDS = 0
-    cluster = connect("real", kubeconfig=cluster_under_test.kubeconfig)
-    ground = Ground(Site(cluster=cluster, kubeconfig=cluster_under_test.kubeconfig, forget=None))
-    settings.TIDEGATE_NAMESPACE_PREFIX = f"team-{ground.key}-"
-    for _ in range(4):
-        ground.node(labels={"gpu": "h100"})
-    stage = Stage(Lab(), cluster, **{OWN_LABEL: ground.key})
-    stage.look()
-    yield stage
-    for node in ground.nodes:
-        ground.send("delete", f"/api/v1/nodes/{node}")
-    cluster.close()
 
 
 def test_a_gang_runs_to_its_end_on_the_nodes_it_was_given(real: Stage) -> None:

@@ -59,6 +59,8 @@ class Stage:
         view = View(self.cluster.inventory(), as_of=as_of)
         findings = reconcile.reconcile(self.lab.cluster.id, view, now=timezone.now())
         self.cluster.pin(findings.pins)
+        for offer, text in findings.refused:
+            self.cluster.refuse(offer, text)
         return findings
 
     def until(self, condition: Callable[[], bool], *, seconds: float = 15) -> None:

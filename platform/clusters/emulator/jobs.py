@@ -141,7 +141,7 @@ class Jobs:
             status.pop("startTime", None)
             status |= with_condition(status, _condition("Suspended", "JobSuspended", "Job suspended", now))
             self._recorder.note(job, JOBS, "Suspended", "Job suspended", source=SOURCE)
-        self._stop(job, census.active)
+        self._withdraw(job, census.active)
 
     def _run(self, job: Object, status: Object, census: Census) -> None:
         """Resume a suspended Job, then make the pods that are missing or stop those too many."""
@@ -155,7 +155,7 @@ class Jobs:
             self._too_long(job, status)
         surplus = len(census.active) - job["spec"]["parallelism"]
         if surplus > 0:
-            self._stop(job, sorted(census.active, key=lambda pod: index_of(pod) or 0)[-surplus:])
+            self._withdraw(job, sorted(census.active, key=lambda pod: index_of(pod) or 0)[-surplus:])
         elif not self._core.agenda.waits(("job retry", job["metadata"]["uid"])):
             self._make(job, missing(job, status, census))
 
@@ -184,6 +184,12 @@ class Jobs:
         self._core.agenda.later(
             ("job retry", metadata["uid"]), pause, lambda: self._soon(metadata["namespace"], metadata["name"])
         )
+
+    def _withdraw(self, job: Object, pods: list[Object]) -> None:
+        """Delete pods that are not wanted now: their ends do not count."""
+        for pod in pods:
+            self._release(pod)
+        self._stop(job, pods)
 
     def _stop(self, job: Object, pods: list[Object]) -> None:
         for pod in pods:

@@ -1,0 +1,199 @@
+"""Jobs that people make suspended with kubectl, adopted, let run, suspended again and let go, on the emulator."""
+
+import pytest
+from django.utils import timezone
+
+from queues import cycle, services, steps
+from queues.models import Job, Node, Task
+from queues.states import JobState
+from tests.loop.adopting import Hands, job_of
+from tests.loop.stage import Stage, events, state, units_in_use
+from tests.queues import manifests
+from tests.queues.manifests import steer
+
+
+@pytest.fixture
+def hands(stage: Stage) -> Hands:
+    return Hands(stage)
+
+
+def test_a_suspended_job_with_a_queue_is_queued_and_let_run_when_admitted(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made", pods=2, units=8, notes=steer(run_for="1s")))
+
+    stage.look()
+    job = job_of("made")
+    queued = (job.team.name, job.queue.name, job.user.username, state(job), job.units)
+    stage.until(lambda: Task.objects.filter(wave__job=job, state="running").count() == 2)
+    running = (hands.get("made")["spec"]["suspend"], units_in_use())
+    witnesses = dict(Task.objects.filter(wave__job=job).values_list("pod", "node__name"))
+    bound = {pod.name: pod.node for pod in stage.pods()}
+    ended = stage.until_ended(job)
+
+    assert queued == ("nlp", "default", "system:kubectl", JobState.QUEUED, 16)
+    assert running == (False, 16)
+    assert witnesses == bound
+    assert ended is JobState.SUCCEEDED
+    assert events(job) == ["submitted", "admitted", "launched", "started", "succeeded"]
+
+
+def test_a_job_that_has_ended_stays_and_is_adopted_only_once(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made", notes=steer(run_for="100ms")))
+    stage.look()
+    job = job_of("made")
+
+    stage.until_ended(job)
+    stage.until(lambda: "tidegate.io/wave" not in hands.get("made")["metadata"]["labels"])
+    stage.turn()
+
+    live = hands.get("made")
+    assert live["spec"]["suspend"] is False
+    assert any(condition["type"] == "Complete" for condition in live["status"]["conditions"])
+    assert Job.objects.count() == 1
+
+
+def test_an_evicted_job_is_suspended_and_later_runs_elsewhere(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made", pods=2, units=8, notes=steer(forever="1")))
+    stage.look()
+    job = job_of("made")
+    stage.until(lambda: Task.objects.filter(wave__job=job, state="running").count() == 2)
+    first = set(Task.objects.filter(wave__job=job).values_list("node__name", flat=True))
+
+    for name in first:
+        stage.cluster.api.ask(
+            "patch",
+            f"/api/v1/nodes/{name}",
+            body={"spec": {"unschedulable": True}},
+            media="application/merge-patch+json",
+        )
+    steps.evict(job.id, JobState.RUNNING, JobState.QUEUED, now=timezone.now(), event="evicted", summary="for a test")
+    stage.release()
+    suspended = hands.get("made")["spec"]["suspend"]
+    stage.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2)
+    stage.until(lambda: Task.objects.filter(wave__job=job, state="running").count() == 2)
+    second = {pod.node for pod in stage.pods()}
+
+    assert suspended is True
+    assert not first & second
+    assert units_in_use() == 16
+
+
+def test_a_job_deleted_while_it_waits_is_cancelled(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made"))
+    stage.look()
+    job = job_of("made")
+
+    hands.delete("made")
+    stage.look()
+
+    assert state(job) is JobState.CANCELLED
+    assert events(job)[-1] == "cancelled"
+
+
+def test_a_job_deleted_while_it_runs_is_cancelled_when_its_pods_are_gone(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made", pods=2, units=8, notes=steer(forever="1")))
+    stage.look()
+    job = job_of("made")
+    stage.until(lambda: state(job) is JobState.RUNNING)
+
+    hands.delete("made")
+    ended = stage.until_ended(job)
+
+    assert ended is JobState.CANCELLED
+    assert not stage.pods()
+    assert units_in_use() == 0
+
+
+def test_a_job_cancelled_in_the_queue_stays_suspended_and_one_that_runs_is_suspended(
+    stage: Stage, hands: Hands
+) -> None:
+    hands.make(manifests.job("waits"))
+    hands.make(manifests.job("runs", notes=steer(forever="1")))
+    stage.look()
+    waits, runs = job_of("waits"), job_of("runs")
+    services.cancel(uid=waits.uid, by=stage.lab.lea, now=timezone.now())
+    stage.until(lambda: state(runs) is JobState.RUNNING)
+
+    services.cancel(uid=runs.uid, by=stage.lab.lea, now=timezone.now())
+    ended = stage.until_ended(runs)
+    stage.turn()
+
+    assert ended is JobState.CANCELLED
+    assert hands.get("waits")["spec"]["suspend"] is True
+    assert hands.get("runs")["spec"]["suspend"] is True
+    assert not stage.pods()
+    assert Job.objects.count() == 2
+
+
+def test_a_job_that_somebody_else_starts_is_let_go_and_counts_as_outside(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made", units=8, notes=steer(forever="1")))
+    stage.look()
+    job = job_of("made")
+
+    hands.suspend("made", wanted=False)
+    stage.until(lambda: any(pod.phase == "Running" for pod in stage.cluster.inventory().pods))
+    stage.look()
+
+    assert state(job) is JobState.CANCELLED
+    assert sum(Node.objects.values_list("outside_units", flat=True)) == 8
+
+
+def test_jobs_that_run_or_name_no_queue_or_live_elsewhere_are_left_alone(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("runs", suspend=False))
+    hands.make(manifests.job("unlabelled"), project="llama")
+    elsewhere = Hands(stage)
+    elsewhere.namespace = "default"
+    elsewhere.collection = "/apis/batch/v1/namespaces/default/jobs"
+    elsewhere.make(manifests.job("elsewhere"))
+
+    stage.look()
+
+    assert not Job.objects.exists()
+
+
+def test_a_job_that_may_not_be_queued_says_why_on_itself_and_in_an_event(stage: Stage, hands: Hands) -> None:
+    manifest = manifests.job("made")
+    manifest["spec"]["template"]["spec"]["hostNetwork"] = True
+    hands.make(manifest)
+
+    stage.look()
+    told = hands.get("made")["metadata"]["annotations"]["tidegate.io/refused"]
+    stage.look()
+
+    assert not Job.objects.exists()
+    assert told.startswith("/spec/template/spec/hostNetwork: ")
+    assert hands.events() == [told]
+
+
+def test_a_label_cannot_put_an_object_into_another_teams_queue(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made"), **{"tidegate.io/queue": "default", "tidegate.io/team": "cv"})
+
+    stage.look()
+
+    assert job_of("made").team.name == "nlp"
+
+
+def test_a_job_that_was_made_larger_while_it_waited_is_not_let_run(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made", pods=1, completionMode="NonIndexed", completions=4))
+    stage.look()
+    job = job_of("made")
+
+    live = hands.get("made")
+    live["spec"]["parallelism"] = 4
+    stage.cluster.api.ask("replace", f"{hands.collection}/made", body=live)
+    ended = stage.until_ended(job)
+
+    assert ended is JobState.FAILED
+    assert "was changed while it waited" in job.reason_text
+    assert hands.get("made")["spec"]["suspend"] is True
+
+
+def test_an_adopted_job_runs_only_where_its_object_is(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made"))
+    stage.look()
+    home = stage.lab.cluster
+    home.name = "another"
+    home.save()
+
+    cycle.run_cycle(timezone.now)
+
+    assert state(job_of("made")) is JobState.QUEUED
