@@ -276,8 +276,17 @@ CALLED = {
 RARELY = {("get", "pods"), ("get", "namespaces"), ("list", "events"), ("delete", "pods")}
 
 
+def cluster_role() -> dict[str, Any]:
+    """Return the role of what speaks to clusters."""
+    named = [
+        found for found in manifests() if found["kind"] == "ClusterRole" and found["metadata"]["name"] == "tidegate"
+    ]
+    (role,) = named
+    return role
+
+
 def granted() -> set[tuple[str, str]]:
-    (role,) = [found for found in manifests() if found["kind"] == "ClusterRole"]
+    role = cluster_role()
     written = {kind.plural for kind in KINDS} - {"jobs"}
     return {
         (verb, resource)
@@ -348,8 +357,7 @@ def use_adoption(cluster: KubeCluster, launch: Launch) -> None:
 
 
 def test_the_role_covers_every_kind_that_people_may_write() -> None:
-    (role,) = [found for found in manifests() if found["kind"] == "ClusterRole"]
-    (rule,) = [rule for rule in role["rules"] if "jobs" in rule["resources"]]
+    (rule,) = [rule for rule in cluster_role()["rules"] if "jobs" in rule["resources"]]
 
     assert {kind.group for kind in KINDS} == set(rule["apiGroups"])
     assert {kind.plural for kind in KINDS} == set(rule["resources"])
