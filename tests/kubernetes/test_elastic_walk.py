@@ -8,7 +8,6 @@ from django.utils import timezone
 from queues import services
 from queues.models import Job, Task, Wave
 from queues.states import JobState
-from tests.kubernetes.test_gang_walk import real  # noqa: F401  a fixture
 from tests.loop.stage import Stage, events, state, units_in_use
 
 pytestmark = pytest.mark.kubernetes
@@ -18,7 +17,7 @@ def running(job: Job) -> int:
     return Task.objects.filter(wave__job=job, state="running").count()
 
 
-def test_an_elastic_job_grows_gives_back_and_is_gone_when_it_is_cancelled(real: Stage) -> None:  # noqa: F811
+def test_an_elastic_job_grows_gives_back_and_is_gone_when_it_is_cancelled(real: Stage) -> None:
     job = real.submit(shape="elastic", tasks={"min": 1, "max": 4}, gpus="h100:8", forever="1")
     real.until(lambda: running(job) == 4, seconds=90)
     first, surplus = Wave.objects.filter(job=job).order_by("number")
@@ -41,7 +40,7 @@ def test_an_elastic_job_grows_gives_back_and_is_gone_when_it_is_cancelled(real: 
     assert units_in_use() == 8
 
 
-def test_an_elastic_job_succeeds_with_its_minimum_and_leaves_nothing_behind(real: Stage) -> None:  # noqa: F811
+def test_an_elastic_job_succeeds_with_its_minimum_and_leaves_nothing_behind(real: Stage) -> None:
     job = real.submit(shape="elastic", tasks={"min": 2, "max": 4}, gpus="h100:8", run_for="3s")
 
     ended = real.until_ended(job, seconds=90)
