@@ -2,7 +2,19 @@
 
 from collections.abc import Callable, Iterator
 
-from queues.benchmarks import deciding, kueue, packing, philly, reclaim, stream, topology
+from queues.benchmarks import (
+    admitting,
+    deciding,
+    kueue,
+    looking,
+    packing,
+    philly,
+    reclaim,
+    restarting,
+    serving,
+    stream,
+    topology,
+)
 from queues.benchmarks.results import Result, Setting
 
 Benchmark = Callable[[Setting], Iterator[Result]]
@@ -17,4 +29,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "gangs-stream": stream.stream,
     "reclaim": reclaim.reclaim,
     "topology": topology.topology,
+    "admit": admitting.admit,
+    "api": serving.api,
+    "pages": looking.pages,
+    "restart": restarting.restart,
 }

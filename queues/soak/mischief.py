@@ -1,0 +1,82 @@
+"""What goes wrong during a soak: processes die, machines are cordoned, pods and Jobs are deleted by others."""
+
+import time
+from collections import Counter
+from random import Random
+
+from clusters.port import ClusterError
+from clusters.verbs import Failure
+from queues.soak.ground import FLAVOR, QUOTAS, Ground
+from queues.soak.people import People
+from stack.ensemble import Ensemble
+
+# The worker and the watcher do most, and die most often.
+VICTIMS = ("worker", "worker", "watcher", "watcher", "beat", "web", "valkey")
+DEAD_SECONDS = (0.0, 0.5, 2.0)
+
+
+class Mischief:
+    """Does one bad thing at a time and remembers what has to be made good."""
+
+    def __init__(self, ensemble: Ensemble, ground: Ground, people: People, random: Random) -> None:
+        """Nothing bad happens yet."""
+        self.ensemble, self.ground, self.people, self.random = ensemble, ground, people, random
+        self.done: Counter[str] = Counter()
+        self.cordoned: set[str] = set()
+
+    def kill(self) -> None:
+        """Kill a process without a word, and start it again after a while."""
+        name = self.random.choice(VICTIMS)
+        if name == "valkey":
+            self.ensemble.restart_valkey()
+        else:
+            self.ensemble.kill(name)
+            time.sleep(self.random.choice(DEAD_SECONDS))
+            self.ensemble.start(name)
+        self.done[f"killed {name}"] += 1
+
+    def meddle(self) -> None:
+        """Cordon or uncordon a machine, move a quota, or delete something in the cluster."""
+        what = self.random.choice((self._cordon, self._quota, self._quota, self._delete, self._delete))
+        try:
+            what()
+        except (Failure, ClusterError):
+            self.done["could not"] += 1
+
+    def make_good(self) -> None:
+        """Uncordon all and give every team its quota back; what died is started again."""
+        for node in sorted(self.cordoned):
+            self.ground.cordon(node, cordoned=False)
+        self.cordoned.clear()
+        for name in ("worker", "beat", "watcher", "web"):
+            if name not in self.ensemble.running:
+                self.ensemble.start(name)
+        for team, guaranteed in QUOTAS.items():
+            self._set_quota(team, guaranteed)
+
+    def _cordon(self) -> None:
+        node = self.random.choice(self.ground.nodes)
+        self.ground.cordon(node, cordoned=node not in self.cordoned)
+        self.cordoned ^= {node}
+        self.done["cordons"] += 1
+
+    def _quota(self) -> None:
+        team = self.random.choice(sorted(QUOTAS))
+        self._set_quota(team, self.random.randint(0, QUOTAS[team]))
+        self.done["quotas"] += 1
+
+    def _set_quota(self, team: str, guaranteed: int) -> None:
+        self.people.surely("PATCH", f"/api/v1/quotas/{team}/{FLAVOR}", {"guaranteed": guaranteed})
+
+    def _delete(self) -> None:
+        there = self.ground.cluster.inventory()
+        if self.random.random() < 0.5:  # noqa: PLR2004  a coin
+            pods = [pod for pod in there.pods if pod.wave]
+            if pods:
+                pod = self.random.choice(pods)
+                self.ground.delete(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
+                self.done["deleted pods"] += 1
+        elif there.waves:
+            seen = self.random.choice(there.waves)
+            self.ground.delete(f"/apis/batch/v1/namespaces/{seen.namespace}/jobs/{seen.name}")
+            self.done["deleted Jobs"] += 1

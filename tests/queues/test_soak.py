@@ -1,0 +1,111 @@
+"""What a soak is made of: draws, weather, and checks that find what is wrong."""
+
+import http.client
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from clusters.emulator import Emulator
+from clusters.kube import connect
+from clusters.meddler import CALM, Meddler, Weather
+from clusters.port import ClusterError
+from queues.models import Job, JobEvent, Task
+from queues.soak import checks
+from queues.soak.drawing import Draw, Fate, draw
+from queues.soak.ground import QUOTAS
+from queues.states import TaskState
+from tests.queues.cluster import SUCCEEDED, Cluster
+from tests.queues.lab import Lab
+
+
+def test_equal_seeds_draw_equal_jobs_of_every_fate() -> None:
+    one, two = ([draw(random, number, teams=QUOTAS) for number in range(300)] for random in (Random(5), Random(5)))
+
+    assert one == two
+    assert {each.fate for each in one} == set(Fate)
+    assert {each.team for each in one} == set(QUOTAS)
+
+
+def drawn(job: Job, fate: Fate) -> dict[str, Draw]:
+    return {job.name: Draw(name=job.name, team="nlp", fate=fate, spec={})}
+
+
+@pytest.fixture
+def ended(lab: Lab) -> Job:
+    """Return a job that has run to its end, as the loop writes it."""
+    cluster = Cluster(lab)
+    cluster.look()
+    job = lab.submit()
+    wave = lab.start(job, lab.nodes[0])
+    cluster.run(wave, SUCCEEDED)
+    cluster.look()
+    job.refresh_from_db()
+    return job
+
+
+def test_a_job_that_ended_as_drawn_is_right_and_one_that_did_not_is_told(ended: Job) -> None:
+    assert list(checks.jobs_wrong(drawn(ended, Fate.SUCCEEDS), set())) == []
+    assert list(checks.jobs_wrong(drawn(ended, Fate.FAILS), set())) == ["job train (fails): succeeded , not failed"]
+    assert next(iter(checks.jobs_wrong({}, set()))) == "job train: 1 times, drawn by nobody"
+
+
+def test_a_job_that_is_missing_doubled_or_ended_twice_is_told(ended: Job) -> None:
+    other = Draw(name="other", team="nlp", fate=Fate.SUCCEEDS, spec={})
+    JobEvent.objects.create(job=ended, at=ended.ended_at, type="failed", summary="")
+
+    found = list(checks.jobs_wrong(drawn(ended, Fate.SUCCEEDS) | {"other": other}, set()))
+
+    assert found == ["job other: not there", "job train: ended 2 times"]
+
+
+@pytest.mark.usefixtures("ended")
+def test_a_success_without_its_tasks_is_told() -> None:
+    assert list(checks.succeeded_wrong()) == []
+
+    Task.objects.update(state=TaskState.FAILED)
+
+    assert list(checks.succeeded_wrong()) == ["job train: succeeded with 0 of 1 tasks"]
+
+
+def test_what_still_holds_waits_or_has_to_be_told_is_left_over(lab: Lab, ended: Job) -> None:
+    left = list(checks.ledger_left())
+    lab.start(lab.submit(), lab.nodes[0])
+    lab.submit(name="waits")
+
+    assert left == ["1 waves to be told"]  # its objects still have to go
+    assert list(checks.ledger_left()) == [
+        "1 tasks that hold",
+        "1 waves that hold",
+        "1 waves to be told",
+        "1 jobs that wait",
+    ]
+    assert ended.state == "succeeded"
+
+
+def test_the_weather_strikes_as_often_as_it_says_and_calm_never(tmp_path: Path) -> None:
+    with Emulator() as emulator:
+        direct = emulator.kubeconfig(tmp_path / "direct")
+        with Meddler(direct, seed=1, weather=CALM) as meddler:
+            cluster = connect("weather", kubeconfig=meddler.kubeconfig(tmp_path / "weather"))
+            calm = Counter(outcome(cluster.check) for _ in range(20))
+            meddler.weather = Weather(refuse=1.0)
+            refused = outcome(cluster.check)
+            meddler.weather = Weather(refuse=0, throttle=0, deaf=1.0, slow=0)
+            deaf = outcome(cluster.check)
+            cluster.close()
+
+    assert calm == {"fine": 20}
+    assert (refused, deaf) == ("Unreachable", "Unreachable")
+    assert meddler.faults == {"refuse": 1, "deaf": 1}
+
+
+def outcome(ask: object) -> str:
+    """Return how a call ended, in a word."""
+    assert callable(ask)
+    try:
+        ask()
+    except (ClusterError, http.client.HTTPException) as error:
+        return type(error).__name__
+    return "fine"
