@@ -7,6 +7,7 @@ that is gone is passed over, since beat and polling find the change anyway.
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 
 import redis
@@ -21,6 +22,7 @@ CHANNEL = "tidegate:hints"
 SECONDS = 2.0
 # How long a broker that did not answer is left alone, so that not every request waits for it.
 PAUSE_SECONDS = 5.0
+ASKED_MS = 1000
 
 _alone_until = 0.0
 
@@ -68,10 +70,22 @@ def version() -> int:
         return int(cursor.fetchone()[0])
 
 
+def heard(task: str) -> None:
+    """Tell, as a task begins, that whoever asks from now on wants another one."""
+    with suppress(redis.RedisError, OSError):
+        broker().delete(_asked(task))
+
+
 def _ask(task: str) -> None:
+    # One message at a time: what is asked before it is heard is seen by the run that it starts. A mark that outlives
+    # its message (a broker that restarts, a worker that dies) is over in a second.
     # Celery's client tries for seconds to reach a broker that is gone; ours knows at once.
-    broker().ping()
-    current_app.send_task(task, ignore_result=True, retry=False, expires=settings.TIDEGATE_TICK_SECONDS)
+    if broker().set(_asked(task), 1, nx=True, px=ASKED_MS):
+        current_app.send_task(task, ignore_result=True, retry=False, expires=settings.TIDEGATE_TICK_SECONDS)
+
+
+def _asked(task: str) -> str:
+    return f"tidegate:asked:{task}"
 
 
 def _publish(topics: tuple[str, ...]) -> None:

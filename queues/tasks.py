@@ -8,7 +8,7 @@ from celery import shared_task
 from django.utils import timezone
 
 import clusters.kube  # noqa: F401  takes seconds to load: before workers fork, not in the middle of a launch
-from queues import cleanup, cycle, fleet, forecasting
+from queues import cleanup, cycle, fleet, forecasting, hints
 from queues import release as outbox
 from queues.stopwatch import within
 
@@ -18,12 +18,14 @@ FORECAST_SECONDS = 20.0
 @shared_task(name="queues.admit", ignore_result=True)
 def admit(**_: object) -> int:
     """Run cycles until no wake-up is left; return how many ran (0 when another worker is at it)."""
+    hints.heard("queues.admit")
     return cycle.run_cycle(timezone.now)
 
 
 @shared_task(name="queues.release", ignore_result=True)
 def release(**_: object) -> int:
     """Tell the clusters what is due; return how many waves were told."""
+    hints.heard("queues.release")
     return outbox.release_due(timezone.now, clusters=fleet.clusters())
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 
-from django.conf import settings
 from django.utils import timezone
 
 from queues import cycle, release
@@ -23,7 +22,6 @@ def admit(setting: Setting) -> Iterator[Result]:
     """Admit 20,000 waiting jobs, tell the emulator of 4,000, then submit 100 one by one to running processes."""
     waiting = max(len(TEAMS), WAITING // setting.part)
     with house(nodes=-(-2 * waiting // UNITS_A_NODE), units=UNITS_A_NODE, teams=TEAMS) as found:
-        settings.TIDEGATE_TEST_ANNOTATIONS = True
         jobs = submit(found, [(f"job-{team}", team) for team in TEAMS])
         multiply(jobs, waiting - len(jobs))
         yield from _admitted(waiting)

@@ -12,6 +12,7 @@ from queues.benchmarks import (
     reclaim,
     restarting,
     serving,
+    sidebyside,
     stream,
     topology,
 )
@@ -33,4 +34,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "api": serving.api,
     "pages": looking.pages,
     "restart": restarting.restart,
+    "side-by-side": sidebyside.side_by_side,
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, connections
 from django.utils import timezone
 
@@ -52,6 +53,7 @@ def house(*, nodes: int, units: int, teams: Sequence[str]) -> Iterator[House]:
         try:
             ensemble.prepare()
             home.settle(ensemble)
+            settings.TIDEGATE_TEST_ANNOTATIONS = True  # by which jobs say how long their pretended pods run
             _emulate(ensemble, path, nodes=nodes, units=units)
             by, token = _people(teams, installed=nodes * units)
             cluster = connect(CLUSTER, kubeconfig=path)

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from django.conf import settings
 from django.utils import timezone
 
 from queues import cycle, release, services
@@ -14,16 +13,16 @@ from queues.models import Job, Task, Wave
 
 WAITING, RUNNING = 100_000, 20_000
 TEAMS = tuple(f"team-{number}" for number in range(10))
-UNITS_A_NODE = 100
+UNITS_A_NODE = 20
 PROCESSES = ("worker", "beat", "watcher")
 PATIENCE_SECONDS = 600.0
 
 
 def restart(setting: Setting) -> Iterator[Result]:
     """Kill worker, beat and watcher with 100,000 waiting and 20,000 running jobs, and start them again."""
-    running = max(len(TEAMS) * 2, RUNNING // setting.part // len(TEAMS) * len(TEAMS))
-    with house(nodes=-(-running // UNITS_A_NODE), units=UNITS_A_NODE, teams=TEAMS) as found:
-        settings.TIDEGATE_TEST_ANNOTATIONS = True
+    # Exactly as many as there are units, equally many of each team: nothing else can start.
+    running = max(1, RUNNING // setting.part // UNITS_A_NODE) * UNITS_A_NODE
+    with house(nodes=running // UNITS_A_NODE, units=UNITS_A_NODE, teams=TEAMS) as found:
         _run(found, running)
         jobs = submit(found, [(f"next-{team}", team) for team in TEAMS])
         multiply(jobs, max(1, WAITING // setting.part) - len(jobs))

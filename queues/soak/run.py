@@ -153,17 +153,23 @@ class _Soak:
         while True:
             self.people.release_all(self.active(JobState.HELD))
             active = self.active()
+            if not active and (ends := list(self.ends())):
+                return ends
             wrong = [f"{len(active)} jobs have not ended: {', '.join(active[:5])}"] if active else list(self.look())
             if not wrong or time.monotonic() > end:
                 return wrong
             if time.monotonic() > tell:
-                self.tell("calm")
+                self.tell(f"calm: {wrong[0]}")
                 tell = time.monotonic() + TELL_SECONDS
             time.sleep(0.5)
 
-    def look(self) -> Iterator[str]:
+    def ends(self) -> Iterator[str]:
+        """Yield what is wrong with how jobs ended, which no waiting can heal."""
         yield from checks.jobs_wrong(self.draws, self.people.cancelled)
         yield from checks.succeeded_wrong()
+
+    def look(self) -> Iterator[str]:
+        """Yield what still disagrees, or is left over."""
         yield from checks.ledger_left()
         yield from checks.recount_wrong(timezone.now())
         yield from checks.cluster_left(self.ground)

@@ -1,12 +1,15 @@
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from celery import current_app
 from django.db import connection, transaction
 from pytest_django import Settings
 
-from queues import hints
+from queues import hints, tasks
 from queues.hints import bump, tell_pages, version, wake
+from stack.servers import Valkey
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -69,3 +72,42 @@ def test_a_broker_that_is_gone_costs_nobody_more_than_a_moment(settings: Setting
 
     assert time.monotonic() - begin < 2
     assert version() >= before + 20
+
+
+@pytest.fixture
+def asked(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+    """Return the tasks that were sent over a real broker's marks."""
+    sent: list[str] = []
+    monkeypatch.setattr(current_app, "send_task", lambda task, **_: sent.append(task))
+    with Valkey(tmp_path / "valkey") as valkey:
+        settings.REDIS_URL = valkey.url
+        yield sent
+
+
+def test_many_wake_ups_are_one_message_until_it_is_heard(asked: list[str]) -> None:
+    for _ in range(5):
+        wake()
+    before = list(asked)
+    tasks.admit()
+    wake()
+
+    assert before == ["queues.admit"]
+    assert asked == ["queues.admit"] * 2
+
+
+def test_what_is_woken_after_a_message_was_heard_is_asked_again_even_while_it_runs(asked: list[str]) -> None:
+    wake()
+    hints.heard("queues.admit")
+    wake()
+
+    assert asked == ["queues.admit"] * 2
+
+
+def test_the_mark_of_a_message_that_was_lost_is_over_soon(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "ASKED_MS", 1)
+    wake()
+    end = time.monotonic() + 10
+    while len(asked) < 2 and time.monotonic() < end:
+        wake()
+
+    assert len(asked) >= 2
