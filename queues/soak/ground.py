@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from django.utils import timezone
 
+from clusters.asking import Failure
 from clusters.kube import KubeCluster
-from clusters.verbs import Failure
 from queues import services
 from queues.models import Node
 from tenants import services as tenants

@@ -4,8 +4,8 @@ import time
 from collections import Counter
 from random import Random
 
+from clusters.asking import Failure
 from clusters.port import ClusterError
-from clusters.verbs import Failure
 from queues.soak.ground import FLAVOR, QUOTAS, Ground
 from queues.soak.people import People
 from stack.ensemble import Ensemble
