@@ -21,7 +21,10 @@ class Claims:
         self._last = max((claim.id for claim in board.world.claims), default=0)
 
     def begin_pending(self) -> None:
-        """Let victims go whose turn has come, in the order of their claims."""
+        """Let victims go whose turn has come, in the order of their claims; who is paused claims nothing."""
+        for claim in list(self._board.claims.values()):
+            if self._board.paused(self._board.queues[self._board.classes[claim.job_class].queue]) is not None:
+                self._board.release(claim)
         for claim in sorted(self._board.claims.values(), key=lambda row: row.id):
             due, rest = self._turn(claim.pending)
             if due or len(rest) < len(claim.pending):

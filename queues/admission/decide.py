@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from queues.admission.board import Board
 from queues.admission.holders import as_hold
-from queues.admission.outcome import Admission, Outcome, Verdict
+from queues.admission.outcome import Admission, Keep, Outcome, Verdict
 from queues.admission.passes import Passes
 from queues.admission.reasons import Code, Reason
 from queues.admission.record import Record, Start
@@ -38,6 +38,7 @@ def decide(world: World, heads: Heads) -> Outcome:
         evictions=tuple(passes.record.evictions),
         claims=tuple(sorted(board.claims.values(), key=lambda row: row.id)),
         holds=tuple(as_hold(plan) for plan in board.plans),
+        keeps=tuple(Keep(job=row.job.id, flavors=row.option.flavors, placed=row.placed) for row in passes.record.kept),
         growth=tuple(passes.record.growth),
         stalled=tuple(passes.record.stalled),
         idle=tuple(_idle(board, passes.record)),

@@ -200,6 +200,8 @@ class Planner:
             job = jobs.get(hold.job) or as_waiting(hold)
             if job_class is None or board.spoken_for.get(hold.job):
                 continue
+            if board.paused(board.queues[job_class.queue]) is not None:
+                continue
             plan = self._renewed(hold, holder_of(board, job_class, job), frozenset(avoid))
             if plan is not None:
                 board.plans.append(plan)

@@ -68,11 +68,21 @@ class Stalled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """A named set of units that a job inside its guarantee keeps from borrowers (of an independent job: one task)."""
+
+    job: int
+    flavors: tuple[int, ...]
+    placed: tuple[Placed, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What one cycle decided, admissions in the order in which they were made.
 
-    ``claims`` and ``holds`` are all that stand after it and replace those of the world that it saw. ``idle`` gives the
-    free units that a job keeps idle without a planned start; the caller adds them up in ``Waiting.idle``.
+    ``claims`` and ``holds`` are all that stand after it and replace those of the world that it saw; ``keeps`` are those
+    of this cycle. ``idle`` gives the free units that a job keeps idle without a planned start, for the caller to add up
+    in ``Waiting.idle``.
     """
 
     admissions: tuple[Admission, ...] = ()
@@ -80,6 +90,7 @@ class Outcome:
     evictions: tuple[Eviction, ...] = ()
     claims: tuple[Claim, ...] = ()
     holds: tuple[Hold, ...] = ()
+    keeps: tuple[Keep, ...] = ()
     growth: tuple[Growth, ...] = ()
     stalled: tuple[Stalled, ...] = ()
     idle: tuple[tuple[int, int], ...] = ()

@@ -99,6 +99,8 @@ class Surplus:
         if not board.entitled(case, option):
             return Code.TEAM_LIMIT
         queue = board.queues.get(attempt.queue or 0)
+        if queue is not None and board.paused(queue) is not None:
+            return Code.QUEUE_PAUSED
         room = None if queue is None else board.user_room(case.place, queue, attempt.user)
         if room is not None and room < option.units:
             return Code.USER_LIMIT

@@ -87,6 +87,13 @@ class Usage:
         if queue is not None:
             self.used_in_queue[queue, user] = self.used_in_queue.get((queue, user), 0) + units
 
+    def paused(self, queue: Queue) -> str | None:
+        """Return what of queue, team and departments above starts nothing now, by name; None: everything may start."""
+        if queue.paused:
+            return queue.name
+        path = self.tree.path[self.tree.number[queue.team]]
+        return next((self.team(place).name for place in path if self.team(place).paused), None)
+
     # --- names
 
     def case(self, job_class: JobClass) -> Case:

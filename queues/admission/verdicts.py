@@ -50,13 +50,10 @@ class Judge:
         return self._paused[job_class.queue]
 
     def _why_paused(self, queue: Queue) -> Reason | None:
-        board = self._board
-        if queue.paused:
-            return reason(Code.QUEUE_PAUSED, {"queue": queue.name})
-        for place in board.tree.path[board.tree.number[queue.team]]:
-            if board.team(place).paused:
-                return reason(Code.QUEUE_PAUSED, {"team": board.team(place).name})
-        return None
+        name = self._board.paused(queue)
+        if name is None:
+            return None
+        return reason(Code.QUEUE_PAUSED, {"queue" if queue.paused else "team": name})
 
     def of_class(self, job_class: JobClass) -> Reason:
         """Return why the jobs of a class wait, users' limits aside."""

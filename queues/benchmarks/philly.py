@@ -179,7 +179,7 @@ def ours(trace: Trace, tick: int, shares: Shares | None = None) -> Ours:
         used = dict.fromkeys(trace.guaranteed, 0)
         asked = dict.fromkeys(trace.guaranteed, 0)
         for run in engine.runs.values():
-            used[names[run.job.spec.team]] += run.units()
+            used[names[run.job.spec.team]] += engine.units_of(run)
         for row in engine.waiting():
             if row.row is not None:
                 asked[names[row.spec.team]] += row.spec.groups[0].units * row.spec.groups[0].tasks

@@ -1,12 +1,13 @@
 """The virtual clock around the rules: one cycle decides, and what it decides takes effect."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 from queues.admission.board import Board
 from queues.admission.decide import decide
 from queues.admission.order import effective_priority
-from queues.admission.outcome import Eviction, Growth, Outcome
+from queues.admission.outcome import Admission, Eviction, Growth, Outcome
 from queues.admission.world import (
     Aging,
     Milliseconds,
@@ -80,10 +81,10 @@ class Engine(Timeline):
         old, self.outcome = self.outcome, outcome
         for eviction in outcome.evictions:
             self._evict(eviction)
+        used = self._used() if outcome.admissions else Counter()
         for admission in outcome.admissions:
-            self._admit(
-                world, self.by_id[admission.job], admission.flavors, admission.placed, borrowed=admission.borrowed
-            )
+            borrowed = self._borrows(used, admission)
+            self._admit(world, self.by_id[admission.job], admission.flavors, admission.placed, borrowed)
         for growth in outcome.growth:
             self._grow(growth)
         self._watch_idle()
@@ -92,6 +93,27 @@ class Engine(Timeline):
         changed = bool(outcome.admissions or outcome.evictions or outcome.growth)
         changed = changed or (old.claims, old.holds) != (outcome.claims, outcome.holds)
         return changed and (bool(self._waiting) or self._elastic)
+
+    def _used(self) -> Counter[tuple[int, int]]:
+        """Count the units that each leaf has in use of each flavor."""
+        used: Counter[tuple[int, int]] = Counter()
+        for run in self.runs.values():
+            spec = run.job.spec
+            for row in self.held(run):
+                used[spec.team, run.flavors[row.group]] += row.tasks * spec.groups[row.group].units
+        return used
+
+    def _borrows(self, used: Counter[tuple[int, int]], admission: Admission) -> int:
+        """Count an admission in; return how many of its units are above the guarantee of its team."""
+        spec = self.by_id[admission.job].spec
+        above = 0
+        for row in admission.placed:
+            flavor = admission.flavors[row.group]
+            units = row.tasks * spec.groups[row.group].units
+            used[spec.team, flavor] += units
+            own = next((quota.guaranteed for quota in self.teams[spec.team].quotas if quota.flavor == flavor), 0)
+            above += min(units, max(0, used[spec.team, flavor] - own))
+        return above
 
     def _add_idle(self) -> None:
         """Charge jobs with the units that they have kept idle since the last cycle."""
@@ -161,7 +183,7 @@ class Engine(Timeline):
         run.row = None
 
     def _admit(
-        self, world: World, job: Job, flavors: tuple[int, ...], placed: tuple[Placed, ...], *, borrowed: bool
+        self, world: World, job: Job, flavors: tuple[int, ...], placed: tuple[Placed, ...], borrowed: int
     ) -> None:
         self._numbers += 1
         row = job.row
@@ -183,7 +205,7 @@ class Engine(Timeline):
         for row_ in placed:
             nodes[names[row_.node]] = nodes.get(names[row_.node], 0) + row_.tasks
         flavor = next(flavor.name for flavor in self.flavors if flavor.id == flavors[0])
-        self.note(job, "admitted", flavor=flavor, nodes=nodes, units=units, borrowed=units if borrowed else 0)
+        self.note(job, "admitted", flavor=flavor, nodes=nodes, units=units, borrowed=borrowed)
 
     def _note_holds(self, old: Outcome, new: Outcome) -> None:
         before = {row.job: row.at for row in old.holds}

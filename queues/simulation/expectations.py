@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from queues.admission.reasons import Code
 from queues.simulation.reading import Field
 
 FIELDS = (
@@ -30,6 +31,8 @@ class Names:
     """The names that a file defines."""
 
     jobs: frozenset[str]
+    queues: frozenset[str]
+    priorities: frozenset[str]
     teams: dict[str, int]
     flavors: dict[str, int]
     nodes: frozenset[str]
@@ -163,19 +166,25 @@ def _of_job(item: Field, fields: Mapping[str, Field], names: Names) -> tuple[str
         values["on"] = sorted(nodes)
     if "reason" in fields:
         reason = fields["reason"]
-        values["reason"] = [part.text() for part in reason.items()] if reason.is_list else [reason.text()]
+        rows = reason.items() if reason.is_list else [reason]
+        values["reason"] = [row.choice(list(Code)) for row in rows]
     return _job(item, fields, names), values
 
 
 def _of_count(item: Field, fields: Mapping[str, Field], names: Names) -> tuple[str, dict[str, object]]:
     _only(item, fields, ("at", "count", "equals", "min", "max", "units"))
     wanted = fields["count"].fields(("team", "user", "queue", "state", "priority", "flavor", "name"))
-    if "team" in wanted and wanted["team"].text() not in names.teams:
-        raise wanted["team"].wrong(f"no team is called {wanted['team'].text()!r}")
-    if "flavor" in wanted:
-        _flavor(wanted, names)
+    for key, known in (("team", names.teams), ("queue", names.queues), ("flavor", names.flavors)):
+        if key in wanted and wanted[key].text() not in known:
+            raise wanted[key].wrong(f"no {key} is called {wanted[key].text()!r}")
+    if "priority" in wanted and not wanted["priority"].is_integer and wanted["priority"].text() not in names.priorities:
+        raise wanted["priority"].wrong(f"no priority is called {wanted['priority'].text()!r}")
+    if "name" in wanted and not wanted["name"].text().endswith("*") and wanted["name"].text() not in names.jobs:
+        raise wanted["name"].wrong(f"no job is called {wanted['name'].text()!r}")
     if "state" in wanted:
         wanted["state"].choice(STATES)
+    if not {"equals", "min", "max", "units"} & fields.keys():
+        raise item.wrong("needs equals, min, max or units")
     values: dict[str, object] = {"of": {name: value.text() for name, value in wanted.items()}}
     for key in ("equals", "min", "max", "units"):
         if key in fields:

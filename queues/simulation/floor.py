@@ -7,12 +7,15 @@ from queues.admission.heads import SimpleHeads
 from queues.admission.world import (
     Attempt,
     JobShape,
+    Milliseconds,
     Placed,
     Waiting,
 )
 from queues.simulation.jobs import Job, Part, Run, State
 from queues.simulation.scenario import Scenario
 from queues.simulation.stage import Stage
+
+NEVER: Milliseconds = 1 << 60
 
 
 class Floor(Stage):
@@ -63,7 +66,7 @@ class Floor(Stage):
 
     def _note_wait(self, job: Job) -> None:
         """Move wait-from forward by the time in which the job was not allowed to wait or had nothing waiting."""
-        waits = bool(job.waiting) and not job.held and job.ended is None and not self._paused(job.spec)
+        waits = bool(job.waiting) and not job.held and job.ended is None and not self.paused(job.spec)
         if waits and job.off_since is not None:
             moved = job.wait_from + self.now - job.off_since
             job.off_since = None
@@ -94,13 +97,12 @@ class Floor(Stage):
     def _set_timers(self, job: Job) -> None:
         """Remember when waiting longer may change what is decided about a job."""
         start = job.wait_from
-        hold_after = self.queue_of(job.spec).hold_after
-        self.timer(start + (self.policy.hold_after if hold_after is None else hold_after))
+        after = self.hold_after(job.spec)
+        self.timer(start + after)
         if self.policy.aging_step:
             for step in range(1, -(-self.policy.aging_cap // self.policy.aging_step) + 1):
                 self.timer(start + step * self.policy.aging_every)
         if job.evictions >= self.policy.max_evictions:
-            after = self.policy.hold_after if hold_after is None else hold_after
             self.timer(start + after * 2 ** (job.evictions - self.policy.max_evictions))
 
     def _stop(self, run: Run) -> None:
@@ -130,19 +132,26 @@ class Floor(Stage):
         del self.runs[run.id]
         del job.runs[run.id]
         if run.part is None:
+            if job.closing is not None:
+                self._end_if_done(job, job.closing)
+            elif job.waiting and not job.runs:
+                self._queue_again(job)
             return
         if run.then is State.QUEUED:
             job.waiting.append(run.part)
             job.waiting.sort(key=lambda part: (-part.saved, part.ran))
             if job.independent or not job.runs:
-                if job.queued_since < 0:
-                    job.queued_since = self.now
-                self._again(job)
-                self.fresh.add(job.id)
-                self.touch()
+                self._queue_again(job)
             self.note(job, "evicted" if run.claimed else "requeued")
         else:
             self._end_if_done(job, run.then)
+
+    def _queue_again(self, job: Job) -> None:
+        if job.queued_since < 0:
+            job.queued_since = self.now
+        self._again(job)
+        self.fresh.add(job.id)
+        self.touch()
 
     def _finish(self, run: Run, state: State) -> None:
         """End a run by itself."""
@@ -156,6 +165,7 @@ class Floor(Stage):
     def _end_if_done(self, job: Job, state: State) -> None:
         job.failed_tasks = job.failed_tasks or state is State.FAILED
         if job.runs or job.waiting:
+            job.closing = None if job.waiting else state
             self._note_wait(job)
             return
         if state is not State.CANCELLED and job.failed_tasks:
@@ -178,6 +188,7 @@ class Floor(Stage):
             return run.row
         job = run.job
         gone = set(self.lost)
+        whole = gone.isdisjoint(row.node for row in (*run.placed, *run.surplus))
         run.row = Attempt(
             id=run.id,
             number=run.number,
@@ -201,7 +212,7 @@ class Floor(Stage):
             grace=self.grace(job.spec),
             claimed=run.claimed,
             surplus=tuple(row for row in run.surplus if row.node not in gone),
-            grows_from=run.grows_from,
+            grows_from=run.grows_from if whole else NEVER,
         )
         return run.row
 
@@ -232,17 +243,28 @@ class Floor(Stage):
             self.due(run.ends, lambda: self._fall_due(run))
         self.runs[run.id] = job.runs[run.id] = run
 
+    def held(self, run: Run) -> Iterator[Placed]:
+        """Yield the tasks of a run that hold units: those on lost nodes hold none."""
+        yield from (row for row in (*run.placed, *run.surplus) if row.node not in self.lost)
+
+    def units(self, job: Job) -> int:
+        """Return the units that a job has in use."""
+        return sum(self.units_of(run) for run in job.runs.values())
+
+    def units_of(self, run: Run) -> int:
+        """Return the units that a run holds."""
+        groups = run.job.spec.groups
+        return sum(row.tasks * groups[row.group].units for row in self.held(run))
+
     def _on(self, node: int) -> list[Run]:
         return [run for run in self.runs.values() if any(row.node == node for row in (*run.placed, *run.surplus))]
 
     def _requeue_from(self, node: int) -> None:
         """Let everything that had tasks on a node go back to the queue, at once and without an eviction."""
         for run in self._on(node):
-            job = run.job
             if any(row.node == node for row in run.placed):
                 self._stop(run)
                 self._gone(run)
-                self.note(job, "requeued", node=node)
             else:
                 run.surplus = tuple(row for row in run.surplus if row.node != node)
                 run.row = None

@@ -24,6 +24,8 @@ MOST_STARTS = 2000
 EXACT_STEPS = 50
 """Decisions from which on those are taken together that lie within 1/``GRAIN`` of how far ahead they are."""
 GRAIN = 20
+CYCLE: Milliseconds = 10_000
+"""How long after a decision the next one is made where only what it decided has changed."""
 
 P50, P90 = 50, 90
 PAUSED = frozenset({Code.QUEUE_PAUSED, Code.HELD})
@@ -229,6 +231,9 @@ class Forward:
                 self._timer(hold.at)
         if any(claim.pending for claim in outcome.claims):
             self._timer(self._now + MINUTE)
+        if outcome.keeps and outcome.admissions:
+            # Who keeps may now have a right against those who have just started.
+            self._timer(self._now + CYCLE)
 
     def _admit(self, admission: Admission) -> None:
         row = self._rows[admission.job]

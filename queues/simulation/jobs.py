@@ -55,11 +55,6 @@ class Run:
     then: State = State.QUEUED
     row: Attempt | None = None
 
-    def units(self) -> int:
-        """Return the units that the run holds."""
-        groups = self.job.spec.groups
-        return sum(row.tasks * groups[row.group].units for row in (*self.placed, *self.surplus))
-
 
 @dataclass(slots=True)
 class Job:
@@ -75,6 +70,7 @@ class Job:
     held: bool = False
     ended: State | None = None
     failed_tasks: bool = False
+    closing: State | None = None
     evictions: int = 0
     idle: int = 0
     off_since: Milliseconds | None = None
@@ -105,10 +101,6 @@ class Job:
         if self.ended is not None:
             return self.ended
         return State.HELD if self.held else State.QUEUED
-
-    def units(self) -> int:
-        """Return the units in use."""
-        return sum(run.units() for run in self.runs.values())
 
     def limit(self, time_limit: Milliseconds | None) -> Milliseconds | None:
         """Return what is left of the time limit for the part that has most left."""

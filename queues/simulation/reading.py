@@ -18,6 +18,10 @@ BYTES: dict[str | None, int] = {
 }
 
 
+MOST_VALUES = 1_000_000
+"""So many values a file may have, those behind aliases counted as often as they are named."""
+
+
 class ScenarioError(Exception):
     """A scenario file is not valid; the text names file, line and field."""
 
@@ -30,6 +34,10 @@ class Field:
         self._file = file
         self._node = node
         self.path = path
+
+    def within(self, node: yaml.Node) -> "Field":
+        """Return another value of the same file, named by its line alone."""
+        return Field(self._file, node, self.path)
 
     def wrong(self, message: str) -> ScenarioError:
         """Return the error that names this field."""
@@ -97,14 +105,16 @@ class Field:
             raise self.wrong("must not be empty")
         return value
 
-    def integer(self, *, least: int | None = None) -> int:
-        """Return a whole number of at least ``least``."""
+    def integer(self, *, least: int | None = None, most: int | None = None) -> int:
+        """Return a whole number of at least ``least`` and at most ``most``."""
         value = self._scalar()
         if not self.is_integer or not re.fullmatch(r"[-+]?\d+", value):
             raise self.wrong(f"must be a whole number, not {value!r}")
         number = int(value)
         if least is not None and number < least:
             raise self.wrong(f"must be at least {least}, not {number}")
+        if most is not None and number > most:
+            raise self.wrong(f"must be at most {most}, not {number}")
         return number
 
     def limit(self, *, least: int = 0) -> int | None:
@@ -167,8 +177,11 @@ def read(path: Path) -> Field:
     """Return the root of a YAML file."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}:1: file: cannot be read: {error}") from error
+    except OSError as error:
+        raise ScenarioError(f"{path}:1: file: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise ScenarioError(f"{path}:{line}: file: is not UTF-8 text") from error
     return parse(text, str(path))
 
 
@@ -178,8 +191,29 @@ def parse(text: str, file: str) -> Field:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 1
-        raise ScenarioError(f"{file}:{line}: file: is not YAML: {getattr(error, 'problem', error)}") from error
+        before = text[: getattr(error, "position", 0)]
+        line = mark.line + 1 if mark is not None else before.count("\n") + 1
+        problem = getattr(error, "problem", None) or getattr(error, "reason", "cannot be read")
+        raise ScenarioError(f"{file}:{line}: file: is not YAML: {problem}") from error
+    except RecursionError as error:
+        raise ScenarioError(f"{file}:1: file: is nested too deeply") from error
     if node is None:
         raise ScenarioError(f"{file}:1: file: is empty")
-    return Field(file, node, "")
+    root = Field(file, node, "")
+    if _values(root, node, {}) > MOST_VALUES:
+        raise root.wrong(f"has more than {MOST_VALUES} values, aliases written out")
+    return root
+
+
+def _values(root: Field, node: yaml.Node, known: dict[int, int]) -> int:
+    """Count the values of a node with aliases written out; one that contains itself is wrong."""
+    if not isinstance(node, yaml.CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = 0
+        pairs = isinstance(node, yaml.MappingNode)
+        inner = [part for pair in node.value for part in pair] if pairs else node.value
+        known[id(node)] = 1 + sum(_values(root, part, known) for part in inner)
+    if not known[id(node)]:
+        raise root.within(node).wrong("an alias contains itself")
+    return known[id(node)]

@@ -61,6 +61,8 @@ class Simulation:
             self._starts()
             self._result.events = list(engine.events)
             self._result.summary = self._summary()
+            self._lines.clear()
+            self._always.clear()
             self._quieten()
         except Breach as breach:
             found: dict[str, object] = {"invariant": breach.name, "numbers": breach.numbers}
@@ -160,10 +162,10 @@ class Simulation:
         if job is None:
             return {"state": None}
         nodes = {node.id: node.name for node in self._scenario.nodes}
-        on = {nodes[part.node] for run in job.runs.values() for part in (*run.placed, *run.surplus)}
+        on = {nodes[part.node] for run in job.runs.values() for part in self._engine.held(run)}
         return {
             "state": job.state.value,
-            "units": job.units(),
+            "units": self._engine.units(job),
             "on": sorted(on),
             "reason": self._engine.reason(job),
             "reserved": self._engine.reserved(job),
@@ -175,10 +177,9 @@ class Simulation:
             job for job in self._engine.jobs.values() if self._matches(job, wanted if isinstance(wanted, dict) else {})
         ]
         number = len(rows)
-        return {"equals": number, "min": number, "max": number, "units": sum(job.units() for job in rows)}
+        return {"equals": number, "min": number, "max": number, "units": sum(self._engine.units(job) for job in rows)}
 
     def _matches(self, job: Job, wanted: dict[str, str]) -> bool:
-        names = {team.id: team.name for team in self._scenario.teams}
         for key, value in wanted.items():
             if key == "name":
                 ok = job.name.startswith(value[:-1]) if value.endswith("*") else job.name == value
@@ -189,15 +190,15 @@ class Simulation:
                 ok = self._below(job.spec.team, value)
             else:
                 found = {
-                    "user": job.spec.user,
-                    "queue": self._engine.queues[job.spec.queue].name,
-                    "state": job.state.value,
-                    "priority": job.spec.priority_name,
+                    "user": {job.spec.user},
+                    "queue": {self._engine.queues[job.spec.queue].name},
+                    "state": {job.state.value},
+                    "priority": {job.spec.priority_name, str(job.spec.priority)},
                 }
-                ok = found[key] == value
+                ok = value in found[key]
             if not ok:
                 return False
-        return bool(names)
+        return True
 
     def _below(self, team: int | None, name: str) -> bool:
         while team is not None:
@@ -246,7 +247,7 @@ class Simulation:
         return sum(
             part.tasks * run.job.spec.groups[part.group].units
             for run in self._engine.runs.values()
-            for part in (*run.placed, *run.surplus)
+            for part in self._engine.held(run)
             if wanted(part.node, run.flavors[part.group])
         )
 

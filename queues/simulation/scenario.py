@@ -18,6 +18,7 @@ from queues.simulation.spec import (
     TeamSpec,
 )
 from queues.simulation.timelinereader import TimelineReader
+from queues.simulation.worldreader import NODE_FIELDS
 
 __all__ = [
     "TICK",
@@ -52,8 +53,9 @@ class Reader(TimelineReader):
         policy = replace(PolicySpec(), **self._policy(top["policy"])) if "policy" in top else PolicySpec()
         if "levels" in top:
             self._levels = tuple(item.text() for item in top["levels"].items())
-            if len(set(self._levels)) < len(self._levels) or "node" in self._levels:
-                raise top["levels"].wrong("levels must differ, and node is implied")
+            taken = {"node", *NODE_FIELDS}
+            if len(set(self._levels)) < len(self._levels) or taken.intersection(self._levels):
+                raise top["levels"].wrong("levels must differ, node is implied, and a field of nodes is no level")
         if "priorities" in top:
             self._read_priorities(top["priorities"])
         self._read_flavors()
@@ -63,9 +65,11 @@ class Reader(TimelineReader):
         timeline = self._timeline()
         names = expected.Names(
             jobs=frozenset(self._jobs),
+            queues=frozenset(name for _, name in self._queues),
+            priorities=frozenset(self._priorities),
             teams={name: row.id for name, row in self._teams.items()},
             flavors={name: row.id for name, row in self._flavors.items()},
-            nodes=frozenset(self._nodes) | {str(line.changes["new"]) for line in timeline if "new" in line.changes},
+            nodes=frozenset(self._nodes),
         )
         expects = tuple(expected.read(item, names) for item in top["expect"].items()) if "expect" in top else ()
         last = max([0, *(line.at for line in timeline), *(row.latest for row in expects)])

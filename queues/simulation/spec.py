@@ -73,6 +73,7 @@ class TeamSpec:
     quotas: tuple[Quota, ...]
     per_user_limit: int | None
     paused: bool
+    own_user_limit: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

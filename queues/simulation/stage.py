@@ -62,6 +62,7 @@ class Stage(Clock):
             )
             for row in scenario.nodes
         }
+        self.own_user_limit = {row.id for row in scenario.teams if row.own_user_limit}
         self.queues = {row.id: row for row in scenario.queues}
         self.lost: dict[int, Milliseconds] = {}
         self._classes: dict[tuple[int, int, Ask], JobClass] = {}
@@ -69,7 +70,7 @@ class Stage(Clock):
         self._queue_rows: dict[int, Queue] = {}
 
     def check_guarantees(self, line: Line | None = None) -> None:
-        """Refuse guarantees above installed units unless the policy overcommits."""
+        """Refuse guarantees above installed units unless the policy overcommits; asked after each line that matters."""
         if self.policy.overcommit:
             return
         for flavor in self.flavors:
@@ -105,7 +106,24 @@ class Stage(Clock):
         own = self.queue_of(spec).min_runtime
         return self.policy.min_runtime if own is None else own
 
-    def _paused(self, spec: JobSpec) -> bool:
+    def hold_after(self, spec: JobSpec) -> Milliseconds:
+        """Return how long a job may be passed before it may hold."""
+        own = self.queue_of(spec).hold_after
+        return self.policy.hold_after if own is None else own
+
+    def limit_needed(self, spec: JobSpec) -> bool:
+        """Whether only jobs with a time limit may borrow."""
+        own = self.queue_of(spec).limit_needed_to_borrow
+        return self.policy.limit_needed_to_borrow if own is None else own
+
+    def user_limits(self, spec: JobSpec) -> tuple[int | None, int | None]:
+        """Return the most units of one user in the job's team and in its queue."""
+        queue = self.queue_of(spec)
+        team = self._team_row(self.teams[spec.team]).per_user_limit
+        return team, queue.per_user_limit if queue.own_user_limit else None
+
+    def paused(self, spec: JobSpec) -> bool:
+        """Whether the job's queue, its team or a department above starts nothing."""
         if self.queues[spec.queue].paused:
             return True
         team: int | None = spec.team
@@ -129,7 +147,7 @@ class Stage(Clock):
                 units=group.units,
                 cpu=group.cpu,
                 memory=group.memory,
-                flavors=group.flavors or self._default_flavors(spec.team),
+                flavors=group.flavors or self.flavors_of(spec.team),
                 labels=group.labels,
                 most=group.most,
                 topology=group.topology,
@@ -151,7 +169,7 @@ class Stage(Clock):
             known = self._classes[key] = JobClass(id=number, queue=spec.queue, priority=spec.priority, ask=ask)
         return known
 
-    def _default_flavors(self, team: int) -> tuple[int, ...]:
+    def flavors_of(self, team: int) -> tuple[int, ...]:
         """Return the flavors of which the team could ever get a unit, in order of creation."""
         if not self._defaults:
             world = World(
@@ -168,7 +186,7 @@ class Stage(Clock):
         return self._defaults[team]
 
     def _team_row(self, team: Team) -> Team:
-        if team.per_user_limit is None and self.policy.per_user_limit is not None:
+        if team.id not in self.own_user_limit and self.policy.per_user_limit is not None:
             return replace(team, per_user_limit=self.policy.per_user_limit)
         return team
 

@@ -67,11 +67,14 @@ class Timeline(Floor):
         if "labels" in line.changes:
             labels = line.changes["labels"]
             merged = dict(node.labels) | dict(labels if isinstance(labels, tuple) else ())
-            node = replace(node, labels=tuple(sorted(merged.items())))
+            domains = tuple(merged.get(level) for level in self.scenario.levels)
+            node = replace(node, labels=tuple(sorted(merged.items())), domains=domains)
         self.nodes[line.name] = node
         state = line.changes.get("state")
         if state == "removed":
             del self.nodes[line.name]
+            self.lost.pop(node.id, None)
+            self.check_guarantees(line)
             self._requeue_from(node.id)
         elif state is not None:
             self._set_state(node, NodeState(str(state)))
@@ -81,6 +84,8 @@ class Timeline(Floor):
     def _do_team(self, line: Line) -> None:
         team = next(team for team in self.teams.values() if team.name == line.name)
         self.teams[team.id] = replace(team, **line.changes)
+        if "per_user_limit" in line.changes:
+            self.own_user_limit.add(team.id)
         for job in self.jobs.values():
             self._note_wait(job)
 
@@ -113,6 +118,8 @@ class Timeline(Floor):
         elif job.independent:
             self._leave(job)
             job.waiting.clear()
+            for run in job.runs.values():
+                run.then = State(line.text) if run.leaving else run.then
         for run in live:
             self._finish(run, State(line.text))
 
@@ -129,6 +136,7 @@ class Timeline(Floor):
 
     def _do_policy(self, line: Line) -> None:
         self.policy = replace(self.policy, **line.changes)
+        self.check_guarantees(line)
         self._queue_rows.clear()
         for job in self.jobs.values():
             if job.row is not None:

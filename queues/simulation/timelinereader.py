@@ -11,7 +11,7 @@ from queues.simulation.spec import (
     JobSpec,
     Line,
 )
-from queues.simulation.worldreader import GROUP_FIELDS, JOB_FIELDS, WorldReader, labels_of, named, numbered
+from queues.simulation.worldreader import GROUP_FIELDS, JOB_FIELDS, MOST, WorldReader, labels_of, named, numbered
 
 Verb = Callable[[int, Field], list[Line]]
 """Reads what happens at a time."""
@@ -44,6 +44,9 @@ class TimelineReader(WorldReader):
             self._named_times.append((at, when))
             ((verb, value),) = fields.items()
             lines += [replace(line, verb=verb if verb != "repeat" else "submit") for line in verbs[verb](at, value)]
+        for where in self._named_jobs:
+            if where.text() not in self._jobs:
+                raise where.wrong(f"no job is called {where.text()!r}")
         return tuple(sorted(lines, key=lambda line: line.at))
 
     def _submit(self, at: int, value: Field) -> list[Line]:
@@ -60,10 +63,10 @@ class TimelineReader(WorldReader):
         outer = value.fields(("every", "times", "submit"))
         if not {"every", "times", "submit"} <= outer.keys():
             raise value.wrong("needs every, times and submit")
-        every, times = outer["every"].duration(), outer["times"].integer(least=0)
+        every, times = outer["every"].duration(), outer["times"].integer(least=0, most=MOST)
         fields = outer["submit"].fields(JOB_FIELDS)
         name = named(outer["submit"], fields)
-        count = fields["count"].integer(least=1) if "count" in fields else 1
+        count = fields["count"].integer(least=1, most=MOST // max(1, times)) if "count" in fields else 1
         return [
             self._new_job(at + (number // count) * every, outer["submit"], fields, f"{name}{number + 1}")
             for number in range(times * count)
@@ -116,8 +119,8 @@ class TimelineReader(WorldReader):
             return (self._group(value, fields, shape),)
         if shape == "independent":
             raise value.wrong("an independent job has no groups")
-        for name in ("tasks", "units", "cpu", "memory", "min", "max", "flavors", "labels"):
-            if name in fields and name not in {"flavors", "labels"}:
+        for name in ("tasks", "units", "cpu", "memory", "min", "max"):
+            if name in fields:
                 raise fields[name].wrong("stands in the groups of this job")
         rows = []
         for item in fields["groups"].items():
@@ -129,11 +132,11 @@ class TimelineReader(WorldReader):
         return tuple(rows)
 
     def _group(self, value: Field, fields: dict[str, Field], shape: str) -> GroupSpec:
-        tasks, most = (fields["tasks"].integer(least=1) if "tasks" in fields else 1), None
-        if shape == "elastic" and ("groups" not in fields):
+        tasks, most = (fields["tasks"].integer(least=1, most=MOST) if "tasks" in fields else 1), None
+        if shape == "elastic":
             if "min" in fields or "max" in fields:
-                tasks = fields["min"].integer(least=1) if "min" in fields else 1
-                most = fields["max"].integer(least=tasks) if "max" in fields else tasks
+                tasks = fields["min"].integer(least=1, most=MOST) if "min" in fields else 1
+                most = fields["max"].integer(least=tasks, most=MOST) if "max" in fields else tasks
         elif "min" in fields or "max" in fields:
             raise value.wrong("min and max are for elastic jobs")
         flavors = None
@@ -154,6 +157,8 @@ class TimelineReader(WorldReader):
 
     def _topology(self, fields: dict[str, Field]) -> Topology | None:
         found = [name for name in ("required", "preferred", "spread") if name in fields]
+        if "max_skew" in fields and found != ["spread"]:
+            raise fields["max_skew"].wrong("goes with spread")
         if not found:
             return None
         if len(found) > 1:
@@ -162,14 +167,13 @@ class TimelineReader(WorldReader):
         skew = fields["max_skew"].integer(least=1) if "max_skew" in fields else None
         return Topology(near=Near(found[0]), level=(*self._levels, "node").index(level), max_skew=skew)
 
-    def _known_job(self, where: Field) -> str:
-        name = where.text()
-        if name not in self._jobs:
-            raise where.wrong(f"no job is called {name!r}")
-        return name
+    def _job_called(self, where: Field) -> str:
+        """Return the name of a job that a line may define anywhere in the file."""
+        self._named_jobs.append(where)
+        return where.text()
 
     def _of_job(self, at: int, value: Field) -> list[Line]:
-        return [Line(at, "", value, name=self._known_job(value))]
+        return [Line(at, "", value, name=self._job_called(value))]
 
     def _end(self, at: int, value: Field) -> list[Line]:
         fields = value.fields(("job", "state", "tasks"))
@@ -177,7 +181,7 @@ class TimelineReader(WorldReader):
             raise value.wrong("needs a job")
         state = fields["state"].choice(("succeeded", "failed")) if "state" in fields else "succeeded"
         tasks = fields["tasks"].integer(least=1) if "tasks" in fields else None
-        return [Line(at, "", value, name=self._known_job(fields["job"]), number=tasks, text=state)]
+        return [Line(at, "", value, name=self._job_called(fields["job"]), number=tasks, text=state)]
 
     def _set_quota(self, at: int, value: Field) -> list[Line]:
         rows = []

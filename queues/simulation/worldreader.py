@@ -23,6 +23,7 @@ QUEUE_FIELDS = (
     "name", "team", "hold_after", "order", "per_user_limit", "default_time_limit", "max_time_limit",
     "preempt_within_team", "min_runtime", "grace", "paused", "limit_needed_to_borrow",
 )  # fmt: skip
+NODE_FIELDS = ("name", "count", "flavor", "units", "cpu", "memory", "outside", "labels")
 GROUP_FIELDS = (
     "tasks", "units", "cpu", "memory", "flavors", "labels", "required", "preferred", "spread", "max_skew", "min", "max",
 )  # fmt: skip
@@ -30,6 +31,10 @@ JOB_FIELDS = (
     "name", "count", "team", "user", "queue", "priority", "shape", "time_limit", "runs", "borrow", "preemptible",
     "grace", "groups", *GROUP_FIELDS,
 )  # fmt: skip
+
+
+MOST = 1_000_000
+"""So many nodes, jobs, or tasks of one job are made from one line at most."""
 
 
 class WorldReader:
@@ -61,6 +66,7 @@ class WorldReader:
         self._levels: tuple[str, ...] = ()
         self._parents: set[int] = set()
         self._named_times: list[tuple[int, Field]] = []
+        self._named_jobs: list[Field] = []
 
     def _policy(self, where: Field) -> dict[str, Any]:
         """Return the changes of a policy mapping."""
@@ -133,7 +139,7 @@ class WorldReader:
             )
 
     def _read_nodes(self) -> None:
-        allowed = ("name", "count", "flavor", "units", "cpu", "memory", "outside", "labels", *self._levels)
+        allowed = (*NODE_FIELDS, *self._levels)
         for item in self._top["nodes"].items():
             fields = item.fields(allowed)
             if "flavor" not in fields or "units" not in fields:
@@ -142,6 +148,8 @@ class WorldReader:
             if flavor not in self._flavors:
                 self._flavors[flavor] = FlavorSpec(id=len(self._flavors) + 1, name=flavor)
             spec = self._flavors[flavor]
+            labels = dict(labels_of(fields["labels"])) if "labels" in fields else {}
+            labels |= {level: fields[level].text() for level in self._levels if level in fields}
             for name in numbered(item, fields):
                 if name in self._nodes:
                     raise item.wrong(f"node {name!r} is defined twice")
@@ -153,8 +161,8 @@ class WorldReader:
                     cpu=fields["cpu"].thousandths() if "cpu" in fields else 1 << 50,
                     memory=fields["memory"].size() if "memory" in fields else 1 << 80,
                     outside=fields["outside"].integer(least=0) if "outside" in fields else 0,
-                    domains=tuple(fields[level].text() if level in fields else None for level in self._levels),
-                    labels=labels_of(fields["labels"]) if "labels" in fields else (),
+                    domains=tuple(labels.get(level) for level in self._levels),
+                    labels=tuple(sorted(labels.items())),
                 )
 
     def _read_teams(self) -> None:
@@ -182,6 +190,7 @@ class WorldReader:
                 weight=fields["weight"].thousandths() if "weight" in fields else 1000,
                 quotas=self._quotas(fields),
                 per_user_limit=fields["per_user_limit"].limit() if "per_user_limit" in fields else None,
+                own_user_limit="per_user_limit" in fields,
                 paused=fields["paused"].flag() if "paused" in fields else False,
             )
         self._refuse_cycles()
@@ -224,6 +233,7 @@ class WorldReader:
         for team in self._teams.values():
             if team.id not in self._parents:
                 self._queues[team.id, "default"] = QueueSpec(id=len(self._queues) + 1, name="default", team=team.id)
+        defined: set[tuple[int, str]] = set()
         for item in self._top["queues"].items() if "queues" in self._top else ():
             fields = item.fields(QUEUE_FIELDS)
             name = named(item, fields)
@@ -232,8 +242,9 @@ class WorldReader:
             team = self._team(fields["team"])
             if team.id in self._parents:
                 raise fields["team"].wrong("a department has no queues")
-            if (team.id, name) in self._queues and name != "default":
+            if (team.id, name) in defined:
                 raise item.wrong(f"queue {name!r} is defined twice")
+            defined.add((team.id, name))
             known = self._queues.get((team.id, name))
             number = known.id if known else len(self._queues) + 1
             self._queues[team.id, name] = _queue(number, name, team.id, fields)
@@ -251,7 +262,7 @@ def numbered(item: Field, fields: dict[str, Field]) -> list[str]:
     name = named(item, fields)
     if "count" not in fields:
         return [name]
-    return [f"{name}{number}" for number in range(1, fields["count"].integer(least=1) + 1)]
+    return [f"{name}{number}" for number in range(1, fields["count"].integer(least=1, most=MOST) + 1)]
 
 
 def labels_of(where: Field) -> tuple[tuple[str, str], ...]:

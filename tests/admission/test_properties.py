@@ -14,6 +14,7 @@ from queues.admission.quota import demand, in_use, ledger
 from queues.admission.reasons import Code
 from queues.admission.world import Attempt, NodeState, Policy, World
 from tests.admission.site import Site
+from tests.examples import examples
 
 
 @st.composite
@@ -103,7 +104,7 @@ def still_waiting(site: Site) -> SimpleHeads:
 
 
 @given(sites())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_no_node_goes_above_its_room_and_no_gang_is_split(site: Site) -> None:
     decided = site.decide()
 
@@ -124,7 +125,7 @@ def test_no_node_goes_above_its_room_and_no_gang_is_split(site: Site) -> None:
 
 
 @given(sites())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_quotas_hold_and_every_borrowed_unit_is_lent(site: Site) -> None:
     world = grown(site)
 
@@ -145,7 +146,7 @@ def test_quotas_hold_and_every_borrowed_unit_is_lent(site: Site) -> None:
 
 
 @given(sites())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_what_could_be_used_is_used_at_once(site: Site) -> None:
     again = decide(grown(site), still_waiting(site))
 
@@ -153,7 +154,7 @@ def test_what_could_be_used_is_used_at_once(site: Site) -> None:
 
 
 @given(sites())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_every_waiting_job_has_one_reason(site: Site) -> None:
     decided = site.decide()
 
@@ -166,7 +167,7 @@ def test_every_waiting_job_has_one_reason(site: Site) -> None:
 
 
 @given(sites(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_the_order_of_rows_does_not_matter(site: Site, shuffler: Random) -> None:
     world, heads = site.world(), site.heads()
     expected = decide(world, heads)
@@ -184,7 +185,7 @@ def test_the_order_of_rows_does_not_matter(site: Site, shuffler: Random) -> None
 
 
 @given(sites(), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_the_order_of_rows_does_not_matter_for_claims_and_holds(site: Site, shuffler: Random) -> None:
     world, heads = replace(grown(site), policy=Policy(recall=True)), still_waiting(site)
     expected = decide(world, heads)
@@ -201,7 +202,7 @@ def test_the_order_of_rows_does_not_matter_for_claims_and_holds(site: Site, shuf
 
 
 @given(sites(), st.integers(0, 7))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_nothing_starts_on_a_node_that_takes_nobody(site: Site, which: int) -> None:
     node = which % len(site.nodes) + 1
     site.cordon(node, NodeState.LOST)

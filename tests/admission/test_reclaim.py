@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from queues.admission.reasons import Code
 from queues.admission.world import HOUR, MINUTE, Group, Policy, Quota, Standing
 from tests.admission.site import NOW, Decided, Site
+from tests.examples import examples
 
 RECALL = Policy(recall=True)
 
@@ -150,7 +151,7 @@ def best(guaranteed: list[int], running: list[Running], ask: int) -> tuple[int, 
 
 
 @given(disputes())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 def test_the_victims_are_the_best_of_all_sets(dispute: tuple[list[int], list[Running], int]) -> None:
     guaranteed, running, ask = dispute
     site = Site(policy=RECALL)

@@ -13,6 +13,7 @@ from queues.simulation.expected import Present
 from queues.simulation.forecast import Forecast
 from queues.simulation.run import simulate
 from queues.simulation.scenario import Scenario, load
+from tests.examples import examples
 
 JOBS = st.lists(
     st.fixed_dictionaries(
@@ -86,7 +87,7 @@ def seen(of: Scenario) -> dict[str, int]:
     return starts
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(jobs=JOBS, hold_after=st.sampled_from([1, 3, 600]))
 def test_a_forecast_tells_what_then_happens(jobs: list[dict[str, Any]], hold_after: int) -> None:
     forecast, happened = told(scenario(jobs, hold_after)), seen(scenario(jobs, hold_after))

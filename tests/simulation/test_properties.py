@@ -12,6 +12,7 @@ from queues.simulation.reading import parse
 from queues.simulation.report import as_json, as_text
 from queues.simulation.run import Result, simulate
 from queues.simulation.scenario import Reader, load
+from tests.examples import examples
 from tests.simulation.timelines import timeline
 
 JOB = "{name: s, team: a, runs: 20m, time_limit: 20m}"
@@ -22,7 +23,7 @@ def run(text: str) -> Result:
 
 
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 def test_random_timelines_keep_the_invariants(seed: int) -> None:
     text = timeline(Random(seed))
 
@@ -32,7 +33,7 @@ def test_random_timelines_keep_the_invariants(seed: int) -> None:
 
 
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.too_slow])
 def test_the_same_timeline_gives_the_same_events(seed: int) -> None:
     text = timeline(Random(seed))
 

@@ -9,7 +9,12 @@ from queues.simulation.report import as_json, as_text
 from queues.simulation.run import simulate
 from queues.simulation.scenario import load
 
-FILES = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
+ROOT = Path(__file__).parent.parent.parent
+FOLDER = ROOT / "tests" / "scenarios"
+FILES = sorted(FOLDER.glob("*.yaml"))
+VECTORS = [str(number) for number in range(1, 22)]
+FIELD = [f"P{number:02}" for number in (2, 4, 5, 6, 7, 9, 12, 13, 14, 17, 18, 19, 21, 23, 24, 25, 26, 29, 32, 34, 35)]
+FIELD += ["P43", "P54", "P67", "P68", "P70"]
 
 
 def no_clock() -> float:
@@ -21,6 +26,40 @@ def test_a_scenario_holds(path: Path) -> None:
     result = simulate(load(path), no_clock)
 
     assert result.failures == [], as_text(result)
+
+
+def table(first: str) -> dict[str, list[str]]:
+    """Return what the README's table with this first heading names, by row."""
+    lines = iter((FOLDER / "README.md").read_text().splitlines())
+    next(line for line in lines if line.startswith(f"| {first} |"))
+    next(lines)
+    rows: dict[str, list[str]] = {}
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        rows[cells[0]] = [name.strip() for name in cells[-1].split(",") if name.strip()]
+    return rows
+
+
+def test_every_vector_and_field_problem_has_its_files_and_every_file_its_row() -> None:
+    vectors, field, rules = table("vector"), table("item"), table("rule")
+    named = [name for rows in (vectors, field, rules) for names in rows.values() for name in names]
+
+    assert list(vectors) == VECTORS
+    assert all(vectors.values())
+    assert list(field) == FIELD
+    assert [item for item, names in field.items() if not names] == ["P07", "P70"]
+    assert sorted(name for name in named if name.endswith(".yaml")) == [path.name for path in FILES]
+    for name in named:
+        path, _, test = name.partition("::")
+        if not path.endswith(".yaml"):
+            assert f"def {test}" in (ROOT / path).read_text()
+
+
+def test_the_files_of_a_vector_carry_its_number() -> None:
+    for number, names in table("vector").items():
+        assert all(name.startswith((f"vector_{int(number):02}_", "tests/")) for name in names)
 
 
 def test_the_same_file_gives_the_same_bytes() -> None:
