@@ -93,7 +93,7 @@ def _idle(board: Board, record: Record) -> Iterator[tuple[int, int]]:
 def _verdicts(judge: Judge, job_class: JobClass) -> Iterator[Verdict]:
     """Yield the reason of the class, then those of users at their own limit."""
     paused = judge.paused(job_class)
-    why = paused or judge.of_class(job_class)
+    why = judge.permanent(job_class) or paused or judge.of_class(job_class)
     yield Verdict(job_class=job_class.id, user=None, reason=why)
     if paused is None and not why.permanent:
         for user, limited in judge.limited_users(job_class):
