@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from django.conf import settings
 
+from clusters.budget import Budget
 from clusters.port import Cluster
 
 DEFAULT = "default"
@@ -22,4 +23,8 @@ def clusters() -> Mapping[str, Cluster]:
     """Return this process's connections, made once."""
     from clusters.kube import connect  # noqa: PLC0415  its client takes a second to load, and few processes need it
 
-    return {name: connect(name, kubeconfig=path) for name, path in kubeconfigs(settings.TIDEGATE_CLUSTERS).items()}
+    most = settings.TIDEGATE_REQUESTS_PER_SECOND
+    return {
+        name: connect(name, kubeconfig=path, budget=Budget(per_second=most, burst=int(2 * most)))
+        for name, path in kubeconfigs(settings.TIDEGATE_CLUSTERS).items()
+    }

@@ -15,7 +15,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
 from django.db.models import QuerySet
 
-from clusters.port import Change, Cluster, ClusterError, Gone
+from clusters.port import Change, Cluster, ClusterError, Gone, Unreachable
 from queues import hints
 from queues.models import ClusterState
 from queues.reconcile import Findings, awaits_list, follow, reconcile
@@ -35,6 +35,7 @@ LOOK_SECONDS = 1.0
 HEARD_SECONDS = 5.0
 LEAST_BETWEEN_LISTS = 2.0
 LONGEST_PAUSE = 30.0
+LONGEST_ASKED_PAUSE = 60.0
 
 
 class Feed:
@@ -108,7 +109,7 @@ class Follower:
                 stop.wait(LEAST_BETWEEN_LISTS)
             except ClusterError as error:
                 self._note_unreachable(error)
-                stop.wait(self._pause())
+                stop.wait(max(self._pause(), _asked_pause(error)))
             except DatabaseError as error:
                 log.warning("database: %s", error)
                 stop.wait(self._pause())
@@ -130,7 +131,8 @@ class Follower:
                     feed = Feed(self.cluster, view)
                 elif changes:
                     self.take(view, changes)
-                if now - heard > HEARD_SECONDS:
+                # Silence says nothing; a stream that ended without an error does.
+                if changes != [] and now - heard > HEARD_SECONDS:
                     heard = now
                     self._state().update(heard_at=self.clock())
                 if now - looked > LOOK_SECONDS:
@@ -220,3 +222,9 @@ class Follower:
             mine = bool(cursor.fetchone()[0])
         self._locked_on = connection.connection if mine else None
         return mine
+
+
+def _asked_pause(error: ClusterError) -> float:
+    """Return the seconds for which the API server asked to be left alone."""
+    asked = error.retry_after if isinstance(error, Unreachable) else None
+    return min(asked or 0.0, LONGEST_ASKED_PAUSE)

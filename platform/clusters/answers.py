@@ -1,6 +1,7 @@
 """What a failed answer of the API server means: an HTTP status and body as one of the port's errors."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +12,13 @@ NOT_FOUND = 404
 CONFLICT = 409
 UNAUTHORIZED = 401
 UNPROCESSABLE = 422
+THROTTLED = 429
 
 _FORBIDDEN = 403
 _REFUSALS = frozenset({400, _FORBIDDEN, 405, 406, 413, 414, 415, UNPROCESSABLE})
 _LONGEST_TEXT = 1000
+# What the API server says where our account lacks a right: it tells nothing about the object that was sent.
+_NO_RIGHT = re.compile(r"User .* cannot [a-z]+ (resource|path) ")
 
 
 def error(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
@@ -25,13 +29,15 @@ def error(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
         return Gone(text)
     if status == _FORBIDDEN and _is_quota(text):
         return QuotaRefused(text)
+    if status == _FORBIDDEN and _NO_RIGHT.search(text):
+        return Unreachable(text)
     if is_namespace_leaving(answer):
         return NameTaken(text, leaving=True)
     if status == NOT_FOUND:
         return NotThere(text)
     if status in _REFUSALS:
         return Refused(text)
-    return Unreachable(text, retry_after=_retry_after(headers))
+    return Unreachable(text, retry_after=retry_after(headers))
 
 
 def message(status: int, answer: Mapping[str, Any], body: bytes) -> str:
@@ -68,7 +74,8 @@ def _is_quota(text: str) -> bool:
     return "exceeded quota" in text or "status unknown for quota" in text
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the pause in seconds that the server asks for."""
     try:
         return max(0.0, float(headers.get("Retry-After", "")))
     except ValueError:

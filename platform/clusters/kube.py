@@ -17,6 +17,7 @@ from kubernetes.client.exceptions import ApiException
 
 from clusters import answers
 from clusters.asking import Failure, Json, Query
+from clusters.budget import Budget
 from clusters.port import ClusterError, Silent, Unreachable
 from clusters.verbs import READ_SECONDS, KubeCluster
 
@@ -45,22 +46,34 @@ _load_file: Callable[..., None] = kube_config.load_kube_config
 _load_from_inside: Callable[..., None] = kube_config.load_incluster_config
 
 
-def connect(name: str, *, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> KubeCluster:
+def connect(
+    name: str,
+    *,
+    kubeconfig: str | os.PathLike[str] | None = None,
+    context: str | None = None,
+    budget: Budget | None = None,
+) -> KubeCluster:
     """Return a cluster by its kubeconfig, else by the account of the pod we run in; bad settings raise ClusterError."""
     if kubeconfig is None:
-        return KubeCluster(name, KubeApi(_dial_from_inside))
+        return KubeCluster(name, KubeApi(_dial_from_inside, budget=budget))
     path = Path(kubeconfig).expanduser()
-    return KubeCluster(name, KubeApi(lambda: _dial(path, context)))
+    return KubeCluster(name, KubeApi(lambda: _dial(path, context), budget=budget))
 
 
 class KubeApi:
     """One API server: counts requests, bounds each in time, and reads its credentials anew when they are refused."""
 
     def __init__(
-        self, dial: Dial, *, connect_seconds: float = CONNECT_SECONDS, read_seconds: float = READ_SECONDS
+        self,
+        dial: Dial,
+        *,
+        connect_seconds: float = CONNECT_SECONDS,
+        read_seconds: float = READ_SECONDS,
+        budget: Budget | None = None,
     ) -> None:
         """Make a first client; ``dial`` makes further ones from the credentials as they are then."""
         self.requests: Counter[str] = Counter()
+        self.budget = budget or Budget()
         self._dial = dial
         self.connect_seconds = connect_seconds
         self.read_seconds = read_seconds
@@ -99,11 +112,14 @@ class KubeApi:
     def _send(
         self, verb: str, path: str, query: Query | None, body: Json | None, media: str, read_seconds: float
     ) -> "KubeStream":
+        self.budget.enter()
         client = self._client
         stream = self._send_once(client, verb, path, query, body, media, read_seconds)
         if stream.status == answers.UNAUTHORIZED:
             stream.read()
             stream = self._send_once(self._redial(client), verb, path, query, body, media, read_seconds)
+        if stream.status == answers.THROTTLED:
+            self.budget.pause(answers.retry_after(stream.response.headers))
         if not 200 <= stream.status < 300:  # noqa: PLR2004 - what HTTP calls a success
             raise Failure(stream.status, stream.read(), dict(stream.response.headers))
         return stream

@@ -101,7 +101,7 @@ def priority_class(name: str, value: int) -> Manifest:
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
-        "metadata": {"name": names.priority_class_name(name)},
+        "metadata": {"name": names.priority_class_name(name, value)},
         "value": max(_LOWEST_PRIORITY, min(value, _HIGHEST_PRIORITY)),
         "preemptionPolicy": "Never",
         "description": "Mirrored by Tidegate.",
@@ -150,7 +150,7 @@ def _pod(launch: Launch, group: GroupSpec) -> Manifest:
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "priorityClassName": names.priority_class_name(launch.priority_class),
+        "priorityClassName": names.priority_class_name(launch.priority_class, launch.priority_value),
         "terminationGracePeriodSeconds": launch.grace_seconds,
         "containers": [_container(launch, group)],
     }

@@ -48,9 +48,10 @@ def service_name(job: str, number: int) -> str:
     return f"tg-{_compact(job)}-{number}"
 
 
-def priority_class_name(name: str) -> str:
-    """Name the Kubernetes priority class that mirrors one of ours."""
-    return f"tidegate-{dns_label(name, longest=_LONGEST - len('tidegate-'))}"
+def priority_class_name(name: str, value: int) -> str:
+    """Name the Kubernetes priority class that mirrors one of ours; its value cannot change, so each has its own."""
+    tail = f"-{'m' if value < 0 else ''}{abs(value)}"
+    return f"tidegate-{dns_label(name, longest=_LONGEST - len('tidegate-') - len(tail))}{tail}"
 
 
 def label_value(text: str) -> str:

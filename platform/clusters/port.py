@@ -16,7 +16,10 @@ class ClusterError(Exception):
 
 
 class Unreachable(ClusterError):
-    """No answer, or none to trust (connection, time-out, 401, 429, 5xx): unknown, never failed. Try again later."""
+    """No answer, or none to trust (connection, time-out, 401, 403 for lack of a right, 429, 5xx).
+
+    Unknown, never failed: try again later.
+    """
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         """Keep the server's wish for a pause in seconds, where it named one."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from math import ceil
 
 from clusters import answers, kinds, manifests, names, sightings, watching
+from clusters.age import Age
 from clusters.asking import STRATEGIC, Api, Asker, Failure, path_of
 from clusters.port import (
     Change,
@@ -52,8 +53,9 @@ class KubeCluster:
         self.api = api
         self._asker = Asker(api)
         self._written = WrittenObjects(self._asker)
+        self._age = Age()
         self._namespaces: set[str] = set()
-        self._priority_classes: set[str] = set()
+        self._priority_classes: set[tuple[str, int]] = set()
 
     def check(self) -> str:
         """Return the server's version, or raise Unreachable."""
@@ -70,7 +72,9 @@ class KubeCluster:
         """Yield changes behind ``position`` for at most ``seconds``; raise Gone when the position is too old."""
         wanted = _ALWAYS.keys() | (position.keys() & _PERHAPS.keys())
         parsers = {kind: parse for kind, (_, parse) in _KINDS.items() if kind in wanted}
-        return watching.changes(self._open_watch, parsers, position, seconds=seconds)
+        for change in watching.changes(self._open_watch, parsers, position, seconds=seconds):
+            self._age.heard(change.position)
+            yield change
 
     def ensure_team(self, namespace: str, *, team: str, ceiling: Mapping[str, int] | None) -> None:
         """Make sure of the team's namespace and its ResourceQuota fence, by counted resource (``None``: no fence)."""
@@ -166,8 +170,10 @@ class KubeCluster:
         self.api.close()
 
     def _inventory(self) -> Inventory:
+        since = self._age.mark()
         listed = {kind: self._asker.listed(path, {}) for kind, (path, _) in _ALWAYS.items()}
         listed |= self._written.listed(_PERHAPS)
+        self._age.check({kind: version for kind, (_, version) in listed.items()}, since=since)
         jobs = [job for job in listed["jobs"][0] if sightings.is_ours(job)]
         refusals = self._refusals() if any(sightings.lacks_pods(job) for job in jobs) else {}
         seen = [
@@ -197,10 +203,10 @@ class KubeCluster:
         self._namespaces.add(namespace)
 
     def _ensure_priority_class(self, name: str, value: int) -> None:
-        if name in self._priority_classes:
+        if (name, value) in self._priority_classes:
             return
         self._asker.create("/apis/scheduling.k8s.io/v1/priorityclasses", manifests.priority_class(name, value))
-        self._priority_classes.add(name)
+        self._priority_classes.add((name, value))
 
     def _judge_launch(self, launch: Launch, failure: Failure) -> ClusterError:
         error = failure.judged()

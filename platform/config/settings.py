@@ -211,9 +211,10 @@ SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 # Whether sub-domains are Tidegate's, or a browser's preload list is wanted, is the operator's affair.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
-# How long finished Kubernetes objects stay for their logs, and the names of the teams' namespaces.
+# How long finished objects stay for their logs, the teams' namespaces, the most requests a process and API server.
 TIDEGATE_KEEP_SECONDS = float(env("TIDEGATE_KEEP_SECONDS", "300"))
 TIDEGATE_NAMESPACE_PREFIX = env("TIDEGATE_NAMESPACE_PREFIX", "team-")
+TIDEGATE_REQUESTS_PER_SECOND = float(env("TIDEGATE_REQUESTS_PER_SECOND", "200"))
 TIDEGATE_RELIST_SECONDS = float(env("TIDEGATE_RELIST_SECONDS", "60"))
 
 # One line a log entry on standard error, JSON unless told otherwise; Celery keeps its hands off.

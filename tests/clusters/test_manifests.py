@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from clusters import manifests
+from clusters import manifests, names
 from clusters.port import Elastic, GroupSpec, Launch, Pin, Placement, TaskSpec, Toleration
 
 JOB = "0197a2b0-1111-7000-8000-00000000000a"
@@ -95,7 +95,7 @@ def test_one_task_is_one_pinned_pod() -> None:
                     "restartPolicy": "Never",
                     "automountServiceAccountToken": False,
                     "enableServiceLinks": False,
-                    "priorityClassName": "tidegate-normal",
+                    "priorityClassName": "tidegate-normal-100",
                     "terminationGracePeriodSeconds": 30,
                     "affinity": {
                         "nodeAffinity": {
@@ -348,7 +348,7 @@ def test_a_namespace_and_its_fence() -> None:
 def test_a_priority_stays_within_what_kubernetes_leaves_to_users(value: int, mirrored: int) -> None:
     made = manifests.priority_class("urgent", value)
 
-    assert made["metadata"]["name"] == "tidegate-urgent"
+    assert made["metadata"]["name"] == names.priority_class_name("urgent", value)
     assert (made["value"], made["preemptionPolicy"]) == (mirrored, "Never")
 
 

@@ -58,9 +58,9 @@ def test_different_texts_stay_different_as_label_values(one: str, two: str) -> N
     assert (names.label_value(one) == names.label_value(two)) == (one == two)
 
 
-@given(st.text(max_size=300))
-def test_any_priority_class_gets_a_valid_name(text: str) -> None:
-    name = names.priority_class_name(text)
+@given(st.text(max_size=300), st.integers(-(2**31), 2**31))
+def test_any_priority_class_gets_a_valid_name(text: str, value: int) -> None:
+    name = names.priority_class_name(text, value)
 
     assert DNS.fullmatch(name)
     assert len(name) <= 63
@@ -68,7 +68,11 @@ def test_any_priority_class_gets_a_valid_name(text: str) -> None:
 
 def test_what_is_valid_already_is_kept() -> None:
     assert names.label_value("team-a.b_C") == "team-a.b_C"
-    assert names.priority_class_name("urgent") == "tidegate-urgent"
+    assert names.priority_class_name("urgent", 5) == "tidegate-urgent-5"
+
+
+def test_a_priority_class_with_another_value_has_another_name() -> None:
+    assert len({names.priority_class_name("urgent", value) for value in (-5, 0, 5)}) == 3
 
 
 def test_what_has_to_be_changed_stays_readable() -> None:
