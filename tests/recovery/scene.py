@@ -42,10 +42,12 @@ class Scene(Stage):
     Everything of Tidegate goes through the proxy, what the test does itself (``ground``) goes around it.
     """
 
-    def __init__(self, site: Site, proxy: Proxy, folder: Path, *, nodes: int = 3) -> None:
+    def __init__(
+        self, site: Site, proxy: Proxy, folder: Path, *, nodes: int = 3, token_file: Path | None = None
+    ) -> None:
         self.ground = Ground(site)
         self.proxy = proxy
-        cluster = connect("default", kubeconfig=proxy.kubeconfig(folder / "proxied"))
+        cluster = connect("default", kubeconfig=proxy.kubeconfig(folder / "proxied", token_file=token_file))
         super().__init__(Lab(), cluster, **{OWN_LABEL: self.ground.key})
         self.names = [self.ground.node(labels={"gpu": "h100"}) for _ in range(nodes)]
         self._client = reader(self.lab)
