@@ -170,7 +170,7 @@ def _is_gated(launch: Launch, group: GroupSpec) -> bool:
 
 def _keep_from_preempting(template: Manifest, launch: Launch) -> None:
     spec: Manifest = template.setdefault("spec", {})
-    spec["priorityClassName"] = names.priority_class_name(launch.priority_class)
+    spec["priorityClassName"] = names.priority_class_name(launch.priority_class, launch.priority_value)
     spec.pop("priority", None)
     spec.pop("preemptionPolicy", None)
     spec.setdefault("automountServiceAccountToken", False)

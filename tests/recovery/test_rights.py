@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pytest_django import Settings
 
-from clusters.verbs import Failure
+from clusters.asking import Failure
 from queues.models import Wave
 from queues.states import JobState
 from tests.clusters.contract.ground import Ground, Site
