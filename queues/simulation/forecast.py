@@ -87,6 +87,9 @@ class Forward:
         if self.stopped is not None:
             return False
         self._decide()
+        if self._outcome.admissions and self._rows and self._steps < EXACT_STEPS:
+            # As the loop does: what has just started may be what somebody's hold waits for.
+            self._decide()
         self._steps += 1
         self.stopped = self._over() or self._go_on()
         return self.stopped is None

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queues.simulation.engine import Engine
@@ -87,7 +87,29 @@ def seen(of: Scenario) -> dict[str, int]:
     return starts
 
 
+# A hold that can be planned only once the cycle before it has started what it waits for.
+AFTER_A_START = [
+    ("a", 2, 1, 1),
+    ("a", 2, 3, 1),
+    ("a", 1, 2, 5),
+    ("a", 2, 2, 1),
+    ("a", 2, 2, 1),
+    ("a", 1, 1, 1),
+    ("b", 2, 2, 1),
+    ("a", 1, 1, 1),
+    ("a", 2, 1, 5),
+    ("a", 1, 1, 4),
+]
+
+
 @settings(max_examples=examples(40))
+@example(
+    jobs=[
+        {"team": team, "user": "u", "tasks": tasks, "units": units, "minutes": minutes}
+        for team, tasks, units, minutes in AFTER_A_START
+    ],
+    hold_after=1,
+)
 @given(jobs=JOBS, hold_after=st.sampled_from([1, 3, 600]))
 def test_a_forecast_tells_what_then_happens(jobs: list[dict[str, Any]], hold_after: int) -> None:
     forecast, happened = told(scenario(jobs, hold_after)), seen(scenario(jobs, hold_after))
