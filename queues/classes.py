@@ -156,6 +156,16 @@ def with_priority(job_class: JobClass, priority: int, *, preemptible: bool) -> i
     return found
 
 
+def with_most(job_class: JobClass, most: int) -> int:
+    """Return the id of the class that differs from an elastic one of a single group in its maximum only."""
+    ask = ask_from_json(job_class.ask)
+    (group,) = ask.groups
+    (found,) = ensure(
+        [(job_class.queue_id, job_class.priority, replace(ask, groups=(replace(group, most=most),)))]
+    ).values()
+    return found
+
+
 def _find(keys: Iterable[Key]) -> dict[Key, int]:
     wanted = set(keys)
     rows = JobClass.objects.filter(

@@ -137,7 +137,7 @@ class JobView(RestView):
 
     @extend_schema(operation_id="changeJob", request=shapes.JobPatch, responses=shapes.JobDetailOut)
     def patch(self, request: Request, uid: UUID) -> Response:
-        """Change the priority of a waiting job, or any job's labels."""
+        """Change the priority of a waiting job, any job's labels, or to how many tasks an elastic one may grow."""
         services.change(uid=uid, by=self.actor, now=self.now, **self.body(shapes.JobPatch))
         return _shown(self, uid)
 

@@ -38,6 +38,9 @@ L40S_PERCENT = 65  # of jobs with at most four GPUs
 FAILING = ((4, 1), (3, 137), (2, 2))  # percent of jobs, and the exit code with which they end
 NO_IMAGE_PERCENT = 1
 NODE = 8
+# Of jobs that fill a node or more so many (in percent) take workers in and out: half a node each, and up to twice as
+# many where GPUs idle. The trace knows no such jobs.
+ELASTIC_PERCENT, WORKER = 20, 4
 
 NAMES = {
     "nlp": ("llama-sft", "tokenizer", "rlhf-ppo", "eval-mmlu", "distill"),
@@ -125,6 +128,8 @@ def failing() -> Draw:
 def _form(random: Random, size: int) -> tuple[int, int, str]:
     if size == 0:
         return random.choice(SWEEP_TASKS), 1, "independent"
+    if size >= NODE and random.random() * 100 < ELASTIC_PERCENT:
+        return size // WORKER, WORKER, "elastic"
     if size > NODE:
         return size // NODE, NODE, "gang"
     return 1, size, "independent"
@@ -145,7 +150,7 @@ def _spec(random: Random, team: Party, *, shape: str, tasks: int, per_task: int,
         priority = "normal"
     return {
         "shape": shape,
-        "tasks": tasks,
+        "tasks": {"min": tasks, "max": 2 * tasks} if shape == "elastic" else tasks,
         "gpus": {"count": per_task, "type": kinds},
         "run": {"image": f"registry.example/{team.name}:1", "command": ["python", "train.py"]},
         "time_limit": f"{max(5, math.ceil(seconds * random.uniform(1.2, 3) / 300) * 5)}m",

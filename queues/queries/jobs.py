@@ -179,7 +179,7 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
         cloned_from=found.cloned_from.uid if found.cloned_from else None,
         position=ranks.position(found, groups, now=now) if position and found.ready else None,
         tasks_by_state=_tasks_by_state(found, groups),
-        may=_may(found, by),
+        may=_may(found, by, bounded=found.shape == JobShape.ELASTIC and len(groups) == 1),
         estimate=estimates({found.id: found.job_class_id}).get(found.id) if found.ready else None,
     )
 
@@ -207,7 +207,7 @@ def _tasks_by_state(job: Job, groups: list[TaskGroup]) -> dict[str, int]:
     return {state: count for state, count in counts.items() if count}
 
 
-def _may(job: Job, by: Actor) -> frozenset[str]:
+def _may(job: Job, by: Actor, *, bounded: bool) -> frozenset[str]:
     """Return what the reader may do to the job as it stands."""
     state = JobState(job.state)
     verbs: set[str] = set()
@@ -218,6 +218,7 @@ def _may(job: Job, by: Actor) -> frozenset[str]:
         verbs |= {"hold"} if state is JobState.QUEUED or job.next_state == JobState.QUEUED else set()
         verbs |= {"release"} if JobState.HELD in {state, job.next_state} else set()
         verbs |= {"priority"} if state in WAITING else set()
+        verbs |= {"max_tasks"} if bounded and state not in ENDED else set()
     if can(by, Permission.SUBMIT_JOB, team=job.team):
         verbs |= {"rerun"}
     return frozenset(verbs)

@@ -52,7 +52,7 @@ def new_job(job: Job, spec: Spec, by: Actor) -> JobDetail:
         cloned_from=None,
         position=None,
         tasks_by_state={"waiting": spec.tasks},
-        may=MAY,
+        may=MAY | {"max_tasks"} if spec.shape is JobShape.ELASTIC and len(spec.groups) == 1 else MAY,
     )
 
 

@@ -5,7 +5,7 @@ Each is one transaction: permission, guarded change, event, audit entry; the loo
 
 from queues.services.lines import QueuePolicy, change_queue, create_queue, set_priority_class
 from queues.services.many import ManyDone, Result, cancel_many, hold_many
-from queues.services.moving import cancel, change, change_labels, change_priority, hold, release
+from queues.services.moving import cancel, change, change_labels, change_max_tasks, change_priority, hold, release
 from queues.services.saving import Saved, report_checkpoint
 from queues.services.submitting import MOST_AT_ONCE, IfExists, Submitted, rerun, submit, submit_batch
 
@@ -21,6 +21,7 @@ __all__ = [
     "cancel_many",
     "change",
     "change_labels",
+    "change_max_tasks",
     "change_priority",
     "change_queue",
     "create_queue",

@@ -1,4 +1,4 @@
-"""What people do to one job: cancel, hold, release, another priority, other labels."""
+"""What people do to one job: cancel, hold, release, another priority, other labels, another maximum."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -8,9 +8,10 @@ from uuid import UUID
 from django.db import transaction
 
 from queues import audit, classes, hints, steps
-from queues.models import Job, PriorityClass
+from queues.admission.world import JobShape
+from queues.models import Job, PriorityClass, TaskGroup
 from queues.spec.fields import Section
-from queues.spec.forms import LABEL_KEY, LABEL_KEY_SAYS, MOST_LABELS
+from queues.spec.forms import LABEL_KEY, LABEL_KEY_SAYS, MOST_LABELS, MOST_TASKS
 from queues.states import ENDED, JobState
 from tenants.errors import Conflict, FieldError, Hint, Invalid, NotAllowed, NotFound
 from tenants.permissions import Actor, Permission, require
@@ -126,16 +127,54 @@ def change_labels(*, uid: UUID, labels: Mapping[str, str], by: Actor, now: datet
     return _move(uid, move, "job.labels", by=by, now=now, always=True, before=before, after={"labels": wanted})
 
 
+def change_max_tasks(*, uid: UUID, max_tasks: int, by: Actor, now: datetime) -> Job:
+    """Give an elastic job without groups another maximum; what it has beyond a lower one stays until others want it."""
+    before: dict[str, Any] = {}
+
+    def move(job: Job) -> bool:
+        group = bounded(job)
+        if group is None:
+            detail = "Only an elastic job without groups has a maximum that can be changed."
+            raise Conflict(detail, code="not_elastic")
+        if not group.tasks <= max_tasks <= MOST_TASKS:
+            detail = f"max_tasks is from {group.tasks}, the job's minimum, to {MOST_TASKS}; not {max_tasks}"
+            bounds = [group.tasks, MOST_TASKS]
+            raise Invalid.field("/max_tasks", detail, code="out_of_range", given=max_tasks, allowed=bounds)
+        if group.most == max_tasks:
+            return True
+        if job.state in ENDED:
+            raise Conflict(f"The job {_standing(job)}: it does not grow any more.", code="already_ended")
+        before.update(max_tasks=group.most)
+        return _give_max(job, group, max_tasks, by=by, now=now)
+
+    after = {"max_tasks": max_tasks}
+    return _move(uid, move, "job.max_tasks", by=by, now=now, always=True, before=before, after=after)
+
+
+def bounded(job: Job) -> TaskGroup | None:
+    """Return the one group of an elastic job whose maximum can be changed."""
+    groups = list(job.groups.order_by("index")[:2]) if job.shape == JobShape.ELASTIC else []
+    return groups[0] if len(groups) == 1 else None
+
+
 def change(
-    *, uid: UUID, by: Actor, now: datetime, priority: str | None = None, labels: Mapping[str, str] | None = None
+    *,
+    uid: UUID,
+    by: Actor,
+    now: datetime,
+    priority: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    max_tasks: int | None = None,
 ) -> Job:
-    """Change priority and labels together, or neither; what is None stays."""
+    """Change priority, labels and the maximum of an elastic job together, or nothing; what is None stays."""
     with transaction.atomic():
         job = _visible(uid, by)
         if labels is not None:
             job = change_labels(uid=uid, labels=labels, by=by, now=now)
         if priority is not None:
             job = change_priority(uid=uid, priority=priority, by=by, now=now)
+        if max_tasks is not None:
+            job = change_max_tasks(uid=uid, max_tasks=max_tasks, by=by, now=now)
     return job
 
 
@@ -195,7 +234,7 @@ def _visible(uid: UUID, by: Actor) -> Job:
 
 
 def _picture(job: Job) -> tuple[object, ...]:
-    return (job.state, job.next_state, job.priority_class_id, job.labels)
+    return (job.state, job.next_state, job.priority_class_id, job.job_class_id, job.labels)
 
 
 def _priority(name: str) -> PriorityClass:
@@ -218,6 +257,19 @@ def _give_priority(job: Job, wanted: PriorityClass, *, by: Actor, now: datetime)
     if moved:
         summary = f"Priority {job.priority_class.name} → {wanted.name} by {by.name}"
         steps.record(job.id, now=now, event="priority", actor=by.name, summary=summary)
+    return bool(moved)
+
+
+def _give_max(job: Job, group: TaskGroup, most: int, *, by: Actor, now: datetime) -> bool:
+    tasks = {"min": group.tasks, "max": most}
+    moved = Job.objects.filter(id=job.id, state=job.state, job_class=job.job_class_id).update(
+        job_class=classes.with_most(job.job_class, most),
+        spec={**job.spec, "spec": {**job.spec["spec"], "tasks": tasks}},
+    )
+    if moved:
+        TaskGroup.objects.filter(id=group.id).update(most=most)
+        summary = f"At most {group.most} → {most} tasks by {by.name}"
+        steps.record(job.id, now=now, event="max_tasks", actor=by.name, summary=summary)
     return bool(moved)
 
 

@@ -512,3 +512,41 @@ def test_parallel_submissions_with_one_external_id_make_one_job() -> None:
     assert sum(row.created for row in done) == 1
     assert Job.objects.count() == 1
     assert JobClass.objects.count() == 1
+
+
+def test_the_maximum_of_an_elastic_job_moves_while_it_waits_and_while_it_runs(lab: Lab) -> None:
+    job = lab.submit(shape="elastic", tasks={"min": 2, "max": 6})
+    before = job.job_class_id
+
+    services.change(uid=job.uid, max_tasks=8, by=lab.ann, now=NOW)
+    lab.start(job)
+    services.change_max_tasks(uid=job.uid, max_tasks=4, by=lab.lea, now=NOW)
+
+    job.refresh_from_db()
+    assert (job.groups.get().most, job.spec["spec"]["tasks"]) == (4, {"min": 2, "max": 4})
+    assert job.job_class_id != before
+    assert job.job_class.ask["groups"][0]["most"] == 4
+    assert list(job.events.filter(type="max_tasks").order_by("id").values_list("summary", flat=True)) == [
+        "At most 6 → 8 tasks by ann",
+        "At most 8 → 4 tasks by lea",
+    ]
+    assert AuditEntry.objects.filter(action="job.max_tasks").latest("id").after == {"max_tasks": 4}
+
+
+@pytest.mark.parametrize(
+    ("spec", "most", "code"),
+    [
+        ({"shape": "elastic", "tasks": {"min": 2, "max": 6}}, 1, "out_of_range"),
+        ({"shape": "elastic", "tasks": {"min": 2, "max": 6}}, 10_001, "out_of_range"),
+        ({"shape": "gang", "tasks": 2}, 4, "not_elastic"),
+        ({"shape": "elastic", "groups": [{"name": "a", "tasks": {"max": 2}}, {"name": "b"}]}, 4, "not_elastic"),
+    ],
+)
+def test_a_maximum_that_cannot_be_is_refused(lab: Lab, spec: dict[str, Any], most: int, code: str) -> None:
+    job = lab.submit(**spec)
+
+    with pytest.raises((Invalid, Conflict)) as caught:
+        services.change_max_tasks(uid=job.uid, max_tasks=most, by=lab.ann, now=NOW)
+
+    found = caught.value
+    assert code in {found.code, *(each.code for each in found.fields)}

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from queues.queries.rows import JobDetail
 from queues.services import IfExists
 from tenants.rest.schema import WarningOut
-from tenants.rest.shapes import Choice, Duration, Shape
+from tenants.rest.shapes import Choice, Duration, Shape, Whole
 
 Out = serializers.Serializer[Any]
 
@@ -41,10 +41,11 @@ class SubmitQuery(Shape):
 
 
 class JobPatch(Shape):
-    """What to change of a job; labels are replaced as a whole."""
+    """What to change of a job; labels are replaced as a whole, ``max_tasks`` is for elastic jobs without groups."""
 
     priority = serializers.CharField(required=False, max_length=63)
     labels = serializers.DictField(required=False, child=serializers.JSONField())
+    max_tasks = Whole(required=False)
 
 
 class CheckpointIn(Shape):

@@ -19,7 +19,7 @@ def test_jobs_have_every_size_shape_and_fate() -> None:
     jobs = [draw(random, number=number) for number in range(3000)]
 
     assert {job.units for job in jobs} == {1, 2, 4, 8, 16, 32, 20, 40, 100}
-    assert {job.spec["spec"]["shape"] for job in jobs} == {"gang", "independent"}
+    assert {job.spec["spec"]["shape"] for job in jobs} == {"gang", "independent", "elastic"}
     assert {job.spec["spec"]["annotations"].get("tidegate.test/exit-code") for job in jobs} == {None, "1", "2", "137"}
     assert any("tidegate.test/never-start" in job.spec["spec"]["annotations"] for job in jobs)
     assert {job.spec["metadata"]["team"] for job in jobs} == {team.name for team in teams()}
@@ -41,6 +41,17 @@ def test_a_gang_fills_whole_machines_and_a_single_task_fits_on_one() -> None:
         spec = draw(random, number=number).spec["spec"]
         assert spec["gpus"]["count"] <= 8
         assert spec["shape"] != "gang" or (spec["gpus"]["count"] == 8 and spec["tasks"] > 1)
+
+
+def test_a_flexible_job_grows_to_twice_its_minimum() -> None:
+    random = Random(9)
+    specs = [draw(random, number=number) for number in range(1000)]
+    flexible = [job for job in specs if job.spec["spec"]["shape"] == "elastic"]
+
+    assert flexible
+    for job in flexible:
+        tasks, each = job.spec["spec"]["tasks"], job.spec["spec"]["gpus"]["count"]
+        assert (tasks["max"], tasks["min"] * each) == (2 * tasks["min"], job.units)
 
 
 def test_only_teams_that_own_something_have_jobs_that_do_not_borrow() -> None:
