@@ -39,6 +39,7 @@ class Board(Usage):
         self.with_surplus = 0
         self.claims: dict[int, Claim] = {}
         self.spoken_for: dict[int, int] = {}
+        self.pending: Counter[int] = Counter()
         self.plans: list[Plan] = []
         self.kept: dict[int, Room] = {}
         self.coming: dict[int, Room] = {}
@@ -49,6 +50,7 @@ class Board(Usage):
         self._views: dict[tuple[bool, frozenset[int]], Ground] = {}
         self._mixes: dict[int, Mix] = {}
         there = [attempt for attempt in world.attempts if leaving or not attempt.leaving]
+        self.leaving = [attempt for attempt in world.attempts if attempt.leaving and not attempt.claimed]
         self.count(there)
         for attempt in there:
             if attempt.leaving:
@@ -249,6 +251,7 @@ class Board(Usage):
             change = room if sign > 0 else negative(room)
             self._reserved[node] = plus(self._reserved.get(node, NOTHING), change)
         for victim in claim.pending:
+            self.pending[victim.attempt] += 0 if victim.surplus else sign
             attempt = self.running.get(victim.attempt)
             if attempt is not None:
                 self.use_attempt(attempt, victim.placed, -sign, soft=victim.surplus)

@@ -50,6 +50,7 @@ class Claimant:
         self._young = young
         self._lines: dict[int, Line] = {}
         self._ground: Ground | None = None
+        self._surplus: list[tuple[Attempt, Placed]] = []
         self._costs = Costs(board, asker.case.place, option, self._lines)
         self._binding: list[Plan] = []
         self._lacks: list[int] = []
@@ -57,8 +58,9 @@ class Claimant:
     def from_surplus(self) -> Recall | None:
         """Return what an admission takes back of the surplus of elastic jobs; None where that is not enough."""
         self._set_up()
-        soft = self._soft()
-        return self._recall(self._fewest_soft(soft), [], exact=True) if soft and self._succeeds([]) else None
+        if not self._surplus or not self._succeeds([]):
+            return None
+        return self._recall(self._fewest_soft(), [], exact=True)
 
     def within_team(self) -> Recall | None:
         """Return the claim of a job that is not inside: own victims of lower priority, and what could be borrowed."""
@@ -113,53 +115,52 @@ class Claimant:
         """Begin a trial: usage without surplus and without what leaves, nodes as they will be."""
         board = self._board
         self._lines = {flavor: board.lines[flavor].copy() for flavor in board.lines}
-        self._ground = board.later()
+        self._ground = None
         self._costs = Costs(board, self._case.place, self._option, self._lines)
         self._binding = board.binding(self._asker, self._option)
-        for attempt in board.running.values():
-            if attempt.surplus:
-                for flavor, units in units_of(attempt, attempt.surplus).items():
-                    self._lines[flavor].take(board.tree.number[attempt.team], -units)
+        self._surplus = surplus_order(board, self._case.place) if board.with_surplus else []
+        self._given_back = [0, 0]
+        for attempt, row in self._surplus:
+            self._give_back(attempt, row, 1)
+        for attempt in board.running.values() if board.with_surplus else ():
+            self._discount(attempt, attempt.surplus)
+        for attempt in board.leaving:
+            self._discount(attempt, attempt.placed)
+
+    def _discount(self, attempt: Attempt, placed: tuple[Placed, ...]) -> None:
+        """Take out of usage what goes anyway."""
+        for flavor, units in units_of(attempt, placed).items():
+            self._lines[flavor].take(self._board.tree.number[attempt.team], -units)
+
+    def _emptied(self) -> Ground:
+        """Return the nodes as they will be, less what binds the claimant, with all surplus gone."""
+        board = self._board
+        ground = board.later()
         for plan in self._binding:
             for node, needs in plan.needs.items():
-                kind, spare = self._ground.where.get(node), plan.spare.get(node)
+                kind, spare = ground.where.get(node), plan.spare.get(node)
                 if kind is not None:
                     room = (kind.units, kind.cpu, kind.memory, kind.pods)
-                    self._ground.set(node, minus(room, needs) if spare is None else least(room, spare))
+                    ground.set(node, minus(room, needs) if spare is None else least(room, spare))
         if not board.inside(self._case, self._option):
             for node, room in board.kept.items():
-                self._ground.shift(node, negative(room))
-        self._discount_leaving()
+                ground.shift(node, negative(room))
+        for attempt, row in self._surplus:
+            for node, room in rooms_of(attempt, (row,)).items():
+                ground.shift(node, room)
+        return ground
 
     def _find(self, *, only_own: bool) -> Recall | None:
         self._set_up()
-        soft = self._soft()
         if self._succeeds([]):
-            return self._recall(self._fewest_soft(soft), [], exact=True)
+            return self._recall(self._fewest_soft(), [], exact=True)
+        if not any(True for _ in self._touchable([flavor for flavor, _ in self._option.needs], only_own=only_own)):
+            return None
         lacking = self._lacking()
         chosen, exact = self._choose(list(self._candidates(lacking, only_own=only_own)), lacking)
         if chosen is None:
             return None
-        return self._recall(self._fewest_soft(soft, chosen), chosen, exact=exact)
-
-    def _discount_leaving(self) -> None:
-        """Take out of usage what leaves anyway and is not counted out yet."""
-        for attempt in self._board.world.attempts:
-            if attempt.leaving and not attempt.claimed:
-                for flavor, units in units_of(attempt, attempt.placed).items():
-                    if flavor in self._lines:
-                        self._lines[flavor].take(self._board.tree.number[attempt.team], -units)
-
-    def _soft(self) -> list[tuple[Attempt, Placed]]:
-        """Free all surplus in the trial; return its tasks in the order in which they are taken back."""
-        board = self._board
-        rows = surplus_order(board, self._case.place)
-        self._given_back = [0, 0]
-        for attempt, row in rows:
-            self._give_back(attempt, row, 1)
-            for node, room in rooms_of(attempt, (row,)).items():
-                self._trial.shift(node, room)
-        return rows
+        return self._recall(self._fewest_soft(chosen), chosen, exact=exact)
 
     def _give_back(self, attempt: Attempt, row: Placed, sign: int) -> None:
         """Count surplus of the claimant's user that goes in the trial, in the team and in the queue."""
@@ -180,17 +181,14 @@ class Claimant:
     @property
     def _trial(self) -> Ground:
         if self._ground is None:
-            raise AssertionError("no trial has begun")
+            self._ground = self._emptied()
         return self._ground
 
-    def _fewest_soft(
-        self, rows: list[tuple[Attempt, Placed]], chosen: list[Candidate] | None = None
-    ) -> list[tuple[Attempt, Placed]]:
+    def _fewest_soft(self, chosen: list[Candidate] | None = None) -> list[tuple[Attempt, Placed]]:
         """Leave surplus in place where the claim succeeds without taking it back; the last in order first."""
-        needed = list(rows)
         gone = chosen or []
         evicted = {candidate.attempt.id for candidate in gone}
-        needed = [row for row in needed if row[0].id not in evicted]
+        needed = [row for row in self._surplus if row[0].id not in evicted]
         for attempt, row in list(reversed(needed)):
             freed = rooms_of(attempt, (row,))
             units = units_of(attempt, (row,))
@@ -245,65 +243,86 @@ class Claimant:
         self._lacks = sorted(result) or [flavor for flavor, _ in option.needs]
         return self._lacks
 
-    def _candidates(self, lacking: list[int], *, only_own: bool) -> Iterator[Candidate]:
-        board = self._board
-        for attempt in sorted(board.running.values(), key=lambda row: (row.number, row.id)):
+    def _touchable(self, lacking: list[int], *, only_own: bool) -> Iterator[Attempt]:
+        """Yield the attempts that may be victims: old enough, not firm, and their team uses more than is promised."""
+        board, own_place = self._board, self._case.place
+        now, number, pending = board.world.now, board.tree.number, board.pending
+        base = self._base if self._queue.preempt_within_team else None
+        over: dict[int, bool] = {}
+        for attempt in board.running.values():
+            place = number[attempt.team]
+            if place == own_place:
+                if base is None or attempt.priority >= base:
+                    continue
+            elif only_own:
+                continue
+            else:
+                above = over.get(place)
+                if above is None:
+                    above = over[place] = any(self._above(place, {flavor: 1}) for flavor in lacking)
+                if not above:
+                    continue
             if attempt.job == self._asker.job or not attempt.placed or not (attempt.borrow and attempt.preemptible):
                 continue
-            if attempt.safe_until > board.world.now and not self._young:
-                continue
-            place = board.tree.number[attempt.team]
-            own = place == self._case.place
-            if (only_own and not own) or self._spoken(attempt):
-                continue
-            if own and not (self._queue.preempt_within_team and attempt.priority < self._base):
-                continue
-            for rows in portions(attempt):
-                needs = {flavor: units for flavor, units in units_of(attempt, rows).items() if flavor in lacking}
-                if needs and (own or self._above(place, needs)):
-                    yield Candidate(attempt, rows, place, needs, own=own)
+            if (attempt.safe_until <= now or self._young) and not (pending and pending[attempt.id]):
+                yield attempt
 
-    def _spoken(self, attempt: Attempt) -> bool:
-        return any(
-            victim.attempt == attempt.id and not victim.surplus
-            for claim in self._board.claims.values()
-            for victim in claim.pending
-        )
+    def _candidates(self, lacking: list[int], *, only_own: bool) -> Iterator[Candidate]:
+        number, own_place = self._board.tree.number, self._case.place
+        for attempt in sorted(self._touchable(lacking, only_own=only_own), key=_admitted):
+            place = number[attempt.team]
+            own = place == own_place
+            for rows in portions(attempt):
+                everything = units_of(attempt, rows)
+                needs = {flavor: units for flavor, units in everything.items() if flavor in lacking}
+                if needs and (own or self._above(place, needs)):
+                    yield Candidate(attempt, rows, place, needs, own=own, everything=everything)
 
     def _above(self, place: int, needs: dict[int, int]) -> bool:
         path, _ = dispute(self._board.tree, self._case.place, place)
-        return all(
-            self._lines[flavor].usage[node] > self._lines[flavor].subtree[node] for flavor in needs for node in path
-        )
+        for flavor in needs:
+            usage, subtree = self._lines[flavor].usage, self._lines[flavor].subtree
+            for node in path:
+                if usage[node] <= subtree[node]:
+                    return False
+        return True
 
     # --- what is legal, what succeeds
 
     def _legal(self, chosen: list[Candidate]) -> bool:
         """Whether the removals, smallest first, find every node above its S, and the claimant stays inside."""
-        lines = {flavor: line.copy() for flavor, line in self._lines.items()}
-        for candidate in chosen:
-            if candidate.own:
-                for flavor, units in candidate.needs.items():
-                    lines[flavor].take(candidate.place, -units)
-        inner = []
-        for candidate in sorted(chosen, key=lambda row: (sum(row.needs.values()), row.attempt.number, row.attempt.id)):
-            if candidate.own:
-                continue
-            path, below = dispute(self._board.tree, self._case.place, candidate.place)
-            for flavor in candidate.needs:
-                if any(lines[flavor].usage[node] <= lines[flavor].subtree[node] for node in path):
-                    return False
-            for flavor, units in candidate.needs.items():
-                lines[flavor].take(candidate.place, -units)
-            inner.append(below)
-        for below in {node for node in inner if node is not None}:
+        gone: list[Candidate] = []
+        try:
+            return self._removable(chosen, gone) and self._stays_inside(chosen)
+        finally:
+            for candidate in gone:
+                self._remove(candidate, -1)
+
+    def _remove(self, candidate: Candidate, sign: int = 1) -> None:
+        for flavor, units in candidate.needs.items():
+            self._lines[flavor].take(candidate.place, -units * sign)
+
+    def _removable(self, chosen: list[Candidate], gone: list[Candidate]) -> bool:
+        """Remove one after the other, own victims first; whether every node was above its S before each removal."""
+        for candidate in sorted(chosen, key=_removal):
+            if not candidate.own and not self._above(candidate.place, candidate.needs):
+                return False
+            self._remove(candidate)
+            gone.append(candidate)
+        return True
+
+    def _stays_inside(self, chosen: list[Candidate]) -> bool:
+        """Whether the claimant stays within its side of each dispute, with the victims gone."""
+        tree, place = self._board.tree, self._case.place
+        below = {dispute(tree, place, row.place)[1] for row in chosen if not row.own}
+        for node in below:
+            if node is None:
+                return False
             for flavor, units in self._option.needs:
-                if flavor not in self._lacks:
-                    continue
-                usage = dict(lines[flavor].after(self._case.place, units)).get(below, lines[flavor].usage[below])
-                if usage > lines[flavor].subtree[below]:
+                line = self._lines[flavor]
+                if flavor in self._lacks and line.usage_with(place, units, node) > line.subtree[node]:
                     return False
-        return None not in inner
+        return True
 
     def _succeeds(self, chosen: list[Candidate]) -> bool:
         return self._user_has_room() and self._has_quota(chosen) and self._witness(chosen) is not None
@@ -416,25 +435,16 @@ class Claimant:
     def _greedy(self, candidates: list[Candidate], lacking: list[int]) -> list[Candidate] | None:
         """Take what costs least per unit that still lacks until the claim succeeds, then drop what is not needed."""
         chosen: list[Candidate] = []
-        left = sorted(candidates, key=lambda row: self._costs.key([row]))
+        costs = {candidate: self._costs.key([candidate]) for candidate in candidates}
+        left = sorted(candidates, key=lambda row: costs[row])
         while not (chosen and self._legal(chosen) and self._succeeds(chosen)):
             missing = self._missing(chosen, lacking)
-            best: tuple[Key, Candidate] | None = None
-            for candidate in left if len(left) <= FEW else left[:FEW]:
-                useful = sum(min(units, missing.get(flavor, 0)) for flavor, units in candidate.needs.items())
-                if not self._legal([*chosen, candidate]):
-                    continue
-                worth = max(1, useful)
-                key = tuple(
-                    Fraction(part, worth) if isinstance(part, int) else part for part in self._costs.key([candidate])
-                )
-                if best is None or (not useful, *key) < best[0]:
-                    best = ((not useful, *key), candidate)
+            ranked = sorted((_worth(row, costs[row], missing), place) for place, row in enumerate(left[:FEW]))
+            best = next((place for _, place in ranked if self._legal([*chosen, left[place]])), None)
             if best is None:
                 return None
-            chosen.append(best[1])
-            left.remove(best[1])
-        for candidate in sorted(chosen, key=lambda row: self._costs.key([row]), reverse=True):
+            chosen.append(left.pop(best))
+        for candidate in sorted(chosen, key=lambda row: costs[row], reverse=True):
             rest = [row for row in chosen if row is not candidate]
             if self._legal(rest) and self._succeeds(rest):
                 chosen = rest
@@ -444,6 +454,22 @@ class Claimant:
         deficits = self._deficits()
         freed = {flavor: sum(row.needs.get(flavor, 0) for row in chosen) for flavor in lacking}
         return {flavor: max(0, deficits.get(flavor, 0) - freed[flavor]) for flavor in lacking}
+
+
+def _admitted(attempt: Attempt) -> tuple[int, int]:
+    return (attempt.number, attempt.id)
+
+
+def _removal(candidate: Candidate) -> tuple[bool, int, int, int]:
+    attempt = candidate.attempt
+    return (not candidate.own, sum(candidate.needs.values()), attempt.number, attempt.id)
+
+
+def _worth(candidate: Candidate, cost: Key, missing: dict[int, int]) -> Key:
+    """Return what a candidate costs per unit that still lacks; what frees none of them comes last."""
+    useful = sum(min(units, missing.get(flavor, 0)) for flavor, units in candidate.needs.items())
+    worth = max(1, useful)
+    return (not useful, *(Fraction(part, worth) if isinstance(part, int) else part for part in cost))
 
 
 def _as_good(one: Recall, other: Recall | None) -> bool:

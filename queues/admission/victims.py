@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from queues.admission.board import Board
-from queues.admission.quota import Line, Tree, units_of
+from queues.admission.quota import Line, Tree
 from queues.admission.shapes import Option
 from queues.admission.shares import borrowed
 from queues.admission.world import HOUR, Attempt, JobShape, Placed
@@ -24,9 +24,11 @@ class Candidate:
     needs: dict[int, int]
     own: bool
 
+    everything: dict[int, int]
+
     def all_needs(self) -> dict[int, int]:
         """Return the units that go, on every flavor."""
-        return units_of(self.attempt, self.rows)
+        return self.everything
 
 
 def portions(attempt: Attempt) -> Iterator[tuple[Placed, ...]]:
@@ -77,40 +79,49 @@ class Costs:
     def _value(self, needs: dict[int, int]) -> int:
         return sum(self._board.flavors[flavor].value * units for flavor, units in needs.items())
 
-    def _would_claim(self, chosen: list[Candidate]) -> int:
-        """Return the worth of victims that would be inside their guarantee once the claim is done."""
-        touched = {flavor for row in chosen for flavor in row.all_needs()} | {
-            flavor for flavor, _ in self._option.needs
-        }
-        lines = {flavor: self._lines.get(flavor, self._board.hard[flavor]).copy() for flavor in touched}
+    def _line(self, flavor: int) -> Line:
+        return self._lines.get(flavor, self._board.hard[flavor])
+
+    def _take(self, chosen: list[Candidate], sign: int) -> None:
         for row in chosen:
             for flavor, units in row.all_needs().items():
-                lines[flavor].take(row.place, -units)
+                self._line(flavor).take(row.place, -units * sign)
+
+    def _would_claim(self, chosen: list[Candidate]) -> int:
+        """Return the worth of victims that would be inside their guarantee once the claim is done."""
+        self._take(chosen, 1)
         for flavor, units in self._option.needs:
-            lines[flavor].take(self._place, units)
+            self._line(flavor).take(self._place, units)
         total = 0
         for row in chosen:
             needs = row.all_needs()
-            if all(lines[flavor].within(row.place, units) is not None for flavor, units in needs.items()):
+            if all(self._line(flavor).within(row.place, units) is not None for flavor, units in needs.items()):
                 total += self._value(needs)
+        for flavor, units in self._option.needs:
+            self._line(flavor).take(self._place, -units)
+        self._take(chosen, -1)
         return total
 
     def _shortfall(self, chosen: list[Candidate]) -> int:
         """Return by how much nodes on the victims' paths would be pushed below what they are promised."""
         total = 0
-        for flavor in sorted({flavor for row in chosen for flavor in row.all_needs()}):
-            line = self._lines.get(flavor, self._board.hard[flavor])
-            after = line.copy()
-            nodes: set[int] = set()
-            for row in chosen:
-                units = row.all_needs().get(flavor, 0)
-                if units and not row.own:
-                    after.take(row.place, -units)
-                    nodes.update(dispute(self._board.tree, self._place, row.place)[0])
-            short = {node: max(0, min(line.subtree[node], line.usage[node]) - after.usage[node]) for node in nodes}
+        others = [row for row in chosen if not row.own]
+        for flavor in sorted({flavor for row in others for flavor in row.all_needs()}):
+            line = self._line(flavor)
+            rows = [(row, row.all_needs().get(flavor, 0)) for row in others]
+            nodes = {
+                node for row, units in rows if units for node in dispute(self._board.tree, self._place, row.place)[0]
+            }
+            promised = {node: min(line.subtree[node], line.usage[node]) for node in nodes}
+            for row, units in rows:
+                line.take(row.place, -units)
+            short = {node: max(0, promised[node] - line.usage[node]) for node in nodes}
+            for row, units in rows:
+                line.take(row.place, units)
             for node in nodes:
-                below = sum(short.get(child, 0) for child in line.tree.children[node])
-                total += line.flavor.value * max(0, short[node] - below)
+                if short[node]:
+                    below = sum(short.get(child, 0) for child in line.tree.children[node])
+                    total += line.flavor.value * max(0, short[node] - below)
         return total
 
     def cost(self, candidate: Candidate) -> int:
