@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from queues.admission.frame import Frame
 from queues.admission.nodes import Ground, Room, survey
 from queues.admission.placement import Mix, fits, witness
 from queues.admission.plans import Asker, Case, Plan, short
@@ -29,9 +30,11 @@ class Entry:
 class Board(Usage):
     """What is free, used and promised at this point of the decision."""
 
-    def __init__(self, world: World, *, count_lost: bool = False, leaving: bool = True) -> None:
+    def __init__(
+        self, world: World, frame: Frame | None = None, *, count_lost: bool = False, leaving: bool = True
+    ) -> None:
         """Count what the attempts hold and survey the nodes; the flags suppose another world, as in ``survey``."""
-        super().__init__(world, count_lost=count_lost)
+        super().__init__(world, frame, count_lost=count_lost)
         self.ground: Ground = survey(world, count_lost=count_lost, leaving=leaving)
         self.log: list[Entry] = []
         self.running: dict[int, Attempt] = {}
@@ -338,8 +341,7 @@ class Board(Usage):
 
     def what_if(self, *, count_lost: bool, leaving: bool) -> "Board":
         """Return the board of another world (see ``survey``) with the same admissions made."""
-        other = Board(self.world, count_lost=count_lost, leaving=leaving)
-        other.shapes = self.shapes
+        other = Board(self.world, self.frame, count_lost=count_lost, leaving=leaving)
         for claim in list(other.claims.values()):
             if claim.id not in self.claims:
                 other.release(claim)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from queues.admission.board import Board
+from queues.admission.frame import Memory
 from queues.admission.holders import as_hold
 from queues.admission.outcome import Admission, Keep, Outcome, Verdict
 from queues.admission.passes import Passes
@@ -14,12 +15,15 @@ from queues.admission.shapes import Option
 from queues.admission.verdicts import Judge, reason
 from queues.admission.world import Heads, JobClass, Placed, World
 
-__all__ = ["Admission", "Outcome", "Verdict", "decide"]
+__all__ = ["Admission", "Memory", "Outcome", "Verdict", "decide"]
 
 
-def decide(world: World, heads: Heads) -> Outcome:
-    """Decide who starts now, and say of every class with waiting jobs why the rest wait."""
-    board = Board(world)
+def decide(world: World, heads: Heads, memory: Memory | None = None) -> Outcome:
+    """Decide who starts now, and say of every class with waiting jobs why the rest wait.
+
+    A caller that decides again and again may keep a ``memory``: the same decisions, in less time.
+    """
+    board = Board(world, None if memory is None else memory.frame(world))
     judge = Judge(board)
     classes = sorted(world.classes, key=lambda row: row.id)
     active = [row for row in classes if judge.paused(row) is None]

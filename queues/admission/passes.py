@@ -50,6 +50,7 @@ class Passes:
         self._unfinished = {claim.job_class for claim in board.world.claims}
         self._failed: set[tuple[Case, int, int]] = set()
         self._chosen: dict[tuple[int, int], _Choice] = {}
+        self._full: dict[Case, int] = {}
         self._preempting = {
             board.tree.number[queue.team] for queue in board.queues.values() if queue.preempt_within_team
         }
@@ -328,6 +329,8 @@ class Passes:
 
     def _find_borrowed(self, stream: Stream) -> Option | None:
         board, case = self._board, stream.case
+        if stream.head is not None and stream.head.evictions < board.world.policy.max_evictions and self._no_room(case):
+            return None
         asker = stream.asker()
         for option in case.shape.options:
             if self._may_borrow(stream, option, stream.head) and board.admissible(asker, option):
@@ -342,6 +345,15 @@ class Passes:
                 if self._claimant(stream, option).within_team() is not None:
                     return option
         return None
+
+    def _no_room(self, case: Case) -> bool:
+        """Whether no job of the case can find room any more in this turn of the board."""
+        turn = self._board.turn
+        if self._full.get(case) != turn:
+            if self._may_borrow_at_all(case):
+                return False
+            self._full[case] = turn
+        return True
 
     def _may_borrow(self, stream: Stream, option: Option, job: Waiting | None) -> bool:
         """Whether the job may start where it is not inside: it borrows, has the limit needed, does not back off."""

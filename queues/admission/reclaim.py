@@ -435,7 +435,7 @@ class Claimant:
     def _greedy(self, candidates: list[Candidate], lacking: list[int]) -> list[Candidate] | None:
         """Take what costs least per unit that still lacks until the claim succeeds, then drop what is not needed."""
         chosen: list[Candidate] = []
-        costs = {candidate: self._costs.key([candidate]) for candidate in candidates}
+        costs = {candidate: self._costs.of_one(candidate) for candidate in candidates}
         left = sorted(candidates, key=lambda row: costs[row])
         while not (chosen and self._legal(chosen) and self._succeeds(chosen)):
             missing = self._missing(chosen, lacking)

@@ -67,15 +67,16 @@ class Shapes:
 
     def __init__(self) -> None:
         """Start with none."""
-        self._by_object: dict[int, Shape] = {}
+        self._by_object: dict[int, tuple[Ask, Shape]] = {}
         self._by_value: dict[Ask, Shape] = {}
 
     def of(self, ask: Ask) -> Shape:
-        """Return the shape of an ask; equal asks give the same shape. The caller keeps the ask alive meanwhile."""
-        shape = self._by_object.get(id(ask))
+        """Return the shape of an ask; equal asks give the same shape."""
+        known = self._by_object.get(id(ask))
+        if known is not None:
+            return known[1]
+        shape = self._by_value.get(ask)
         if shape is None:
-            shape = self._by_value.get(ask)
-            if shape is None:
-                shape = self._by_value[ask] = Shape(ask)
-            self._by_object[id(ask)] = shape
+            shape = self._by_value[ask] = Shape(ask)
+        self._by_object[id(ask)] = (ask, shape)  # which keeps the ask alive, and its id its own
         return shape

@@ -1,8 +1,9 @@
 """Quota, users and names as they stand after everything decided so far."""
 
+from queues.admission.frame import Frame
 from queues.admission.plans import Case
-from queues.admission.quota import Tree, lines, units_of
-from queues.admission.shapes import Needs, Option, Shapes
+from queues.admission.quota import units_of
+from queues.admission.shapes import Needs, Option
 from queues.admission.world import Attempt, Claim, JobClass, Placed, Queue, Team, World
 
 
@@ -13,17 +14,18 @@ class Usage:
     what others can do: a step leaves those without room without, a turn may not.
     """
 
-    def __init__(self, world: World, *, count_lost: bool = False) -> None:
+    def __init__(self, world: World, frame: Frame | None = None, *, count_lost: bool = False) -> None:
         """Take teams, queues and quotas; nothing is in use yet. ``count_lost`` takes every node as usable."""
         self.world = world
-        self.tree = Tree(world)
-        self.lines = lines(world, self.tree, count_lost=count_lost)
+        self.frame = frame or Frame(world)
+        self.tree = self.frame.tree
+        self.lines = self.frame.lines(world, count_lost=count_lost)
         self.soft = any(attempt.surplus for attempt in world.attempts)
         self.hard = {flavor: line.copy() for flavor, line in self.lines.items()} if self.soft else self.lines
-        self.shapes = Shapes()
-        self.flavors = {flavor.id: flavor for flavor in world.flavors}
-        self.teams = {team.id: team for team in world.teams}
-        self.queues = {queue.id: queue for queue in world.queues}
+        self.shapes = self.frame.shapes
+        self.flavors = self.frame.flavors
+        self.teams = self.frame.teams
+        self.queues = self.frame.queues
         self.classes = {job_class.id: job_class for job_class in world.classes}
         self.turn = 0
         self.moves: list[tuple[int, Option]] = []
@@ -32,8 +34,7 @@ class Usage:
         self.used_in_queue: dict[tuple[int, int], int] = {}
         self.soft_in_team: dict[tuple[int, int], int] = {}
         self.soft_in_queue: dict[tuple[int, int], int] = {}
-        self._cases: dict[int, Case] = {}
-        self._one_case: dict[tuple[int, int], Case] = {}
+        self._cases = self.frame.cases
 
     def count(self, attempts: list[Attempt]) -> None:
         """Count what the attempts hold, victims of claims left out; sums by team first, since teams are few."""
@@ -102,7 +103,7 @@ class Usage:
         if known is None:
             queue = self.queues[job_class.queue]
             place, shape = self.tree.number[queue.team], self.shapes.of(job_class.ask)
-            known = self._one_case.setdefault((place, id(shape)), Case(place, shape))
+            known = self.frame.one_case.setdefault((place, id(shape)), Case(place, shape))
             self._cases[job_class.id] = known
         return known
 

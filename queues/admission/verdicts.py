@@ -31,8 +31,8 @@ class Judge:
         self._leaving = {
             attempt.flavors[row.group] for attempt in board.world.attempts if attempt.leaving for row in attempt.placed
         }
-        self._never_on_nodes: dict[int, Reason | None] = {}
-        self._permanent: dict[Case, Reason | None] = {}
+        self._never_on_nodes = board.frame.never_on_nodes
+        self._permanent = board.frame.permanent
         self._limits: dict[int, int | None] = {}
         self._of_case: dict[Case, Reason] = {}
         self._paused: dict[int, Reason | None] = {}
@@ -134,10 +134,9 @@ class Judge:
 
     def _never(self, case: Case, option: Option) -> Reason | None:
         """Return why not even an empty cluster with idle teams could start the job."""
-        key = id(option)
-        if key not in self._never_on_nodes:
-            self._never_on_nodes[key] = self._never_fits(option)
-        found = self._never_on_nodes[key]
+        if option not in self._never_on_nodes:
+            self._never_on_nodes[option] = self._never_fits(option)
+        found = self._never_on_nodes[option]
         if found is not None:
             return found
         for flavor, units in option.needs:

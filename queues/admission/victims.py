@@ -61,6 +61,7 @@ class Costs:
         self._place = place
         self._option = option
         self._lines = lines
+        self._alike: dict[object, tuple[int, int, tuple[tuple[int, Fraction], ...]]] = {}
 
     def key(self, chosen: list[Candidate]) -> Key:
         """Return the costs in the order in which they count; the smallest key wins."""
@@ -75,6 +76,18 @@ class Costs:
             tuple(-number for number in newest),
             tuple(sorted(-row.attempt.id for row in chosen)),
         )
+
+    def of_one(self, candidate: Candidate) -> Key:
+        """Return the costs of a candidate alone; what is the same for all of its size in its team is found once."""
+        attempt = candidate.attempt
+        alike = (candidate.place, candidate.own, tuple(candidate.everything.items()))
+        known = self._alike.get(alike)
+        if known is None:
+            infinite, share = self._share(candidate)
+            one = [candidate]
+            known = self._alike[alike] = (self._would_claim(one), self._shortfall(one), ((-infinite, -share),))
+        claimed, short, shares = known
+        return (claimed, short, self.cost(candidate), 1, shares, (-attempt.number,), (-attempt.id,))
 
     def _value(self, needs: dict[int, int]) -> int:
         return sum(self._board.flavors[flavor].value * units for flavor, units in needs.items())

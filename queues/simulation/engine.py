@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from queues.admission.board import Board
-from queues.admission.decide import decide
+from queues.admission.decide import Memory, decide
 from queues.admission.order import effective_priority
 from queues.admission.outcome import Admission, Eviction, Growth, Outcome
 from queues.admission.world import (
@@ -34,6 +34,7 @@ class Engine(Timeline):
         self.lost_unit_milliseconds = 0
         self.outcome = Outcome()
         self._clock = clock
+        self._memory = Memory()
         self._evicted_at: list[Milliseconds] = []
         self._reasons: dict[tuple[int, int | None], str] = {}
         self._job_reasons: dict[int, str] = {}
@@ -76,7 +77,7 @@ class Engine(Timeline):
         world = self.world()
         self.fresh.clear()
         before = self._clock()
-        outcome = decide(world, self.heads)
+        outcome = decide(world, self.heads, self._memory)
         self.decide_seconds += self._clock() - before
         old, self.outcome = self.outcome, outcome
         for eviction in outcome.evictions:

@@ -1,0 +1,64 @@
+"""What stays the same from one decision to the next while only jobs come and go; worked out once and remembered."""
+
+from queues.admission.plans import Case
+from queues.admission.quota import Line, Tree, lines
+from queues.admission.reasons import Reason
+from queues.admission.shapes import Option, Shapes
+from queues.admission.world import JobClass, NodeState, World
+
+MOST_FORGOTTEN = 10_000
+"""Classes remembered beyond those of the world before all are forgotten."""
+
+
+Never = dict[Case, Reason | None]
+"""Why no job of a case can ever start; None: it may."""
+
+
+class Frame:
+    """The team tree, quotas with nothing in use, the shapes of asks, and which of them can never start."""
+
+    def __init__(self, world: World) -> None:
+        """Take teams, queues and flavors; asks are worked out when they are met."""
+        self.tree = Tree(world)
+        self.shapes = Shapes()
+        self.flavors = {flavor.id: flavor for flavor in world.flavors}
+        self.teams = {team.id: team for team in world.teams}
+        self.queues = {queue.id: queue for queue in world.queues}
+        self.cases: dict[int, Case] = {}
+        self.one_case: dict[tuple[int, int], Case] = {}
+        self.permanent: Never = {}
+        self.never_on_nodes: dict[Option, Reason | None] = {}
+        self._all_ready = all(node.state is NodeState.READY for node in world.nodes)
+        self._lines: dict[int, Line] | None = None
+
+    def lines(self, world: World, *, count_lost: bool) -> dict[int, Line]:
+        """Return the quota lines with nothing in use; with unusable nodes they depend on what runs there."""
+        if not self._all_ready:
+            return lines(world, self.tree, count_lost=count_lost)
+        if self._lines is None:
+            self._lines = lines(world, self.tree)
+        return {flavor: line.copy() for flavor, line in self._lines.items()}
+
+
+class Memory:
+    """Remembers the frame between decisions; it changes no decision, only what has to be worked out again."""
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._frame: Frame | None = None
+        self._seen: tuple[object, ...] = ()
+        self._classes: dict[int, JobClass] = {}
+
+    def frame(self, world: World) -> Frame:
+        """Return the frame of a world: the last one where teams, queues, flavors and nodes are the same."""
+        seen = (world.flavors, world.teams, world.queues, world.nodes)
+        frame = self._frame
+        if frame is None or seen != self._seen or len(frame.cases) > len(world.classes) + MOST_FORGOTTEN:
+            frame = self._frame = Frame(world)
+            self._seen, self._classes = seen, {}
+        for row in world.classes:
+            known = self._classes.get(row.id)
+            if known is not row and known != row:
+                self._classes[row.id] = row
+                frame.cases.pop(row.id, None)
+        return frame
