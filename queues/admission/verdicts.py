@@ -5,7 +5,7 @@ from queues.admission.nodes import Ground, bare
 from queues.admission.placement import fits
 from queues.admission.plans import Asker, Case
 from queues.admission.reasons import Code, Reason
-from queues.admission.shapes import Option
+from queues.admission.shapes import Needs, Option
 from queues.admission.world import JobClass, NodeState, Queue
 
 ORDER = {code: place for place, code in enumerate(Code)}
@@ -34,6 +34,7 @@ class Judge:
         self._never_on_nodes = board.frame.never_on_nodes
         self._permanent = board.frame.permanent
         self._limits: dict[int, int | None] = {}
+        self._limited: dict[tuple[int, Needs, bool, bool], Reason | None] = {}
         self._of_case: dict[Case, Reason] = {}
         self._paused: dict[int, Reason | None] = {}
         self._of_team: dict[tuple[int, int], tuple[int, int]] = {}
@@ -177,6 +178,13 @@ class Judge:
         )
 
     def _not_entitled(self, case: Case, option: Option) -> Reason | None:
+        """Return the limit that stops the team, found once for all that takes the same."""
+        key = (case.place, option.needs, case.shape.firm, case.shape.ask.borrow)
+        if key not in self._limited:
+            self._limited[key] = self._limit(case, option)
+        return self._limited[key]
+
+    def _limit(self, case: Case, option: Option) -> Reason | None:
         board = self._board
         for flavor, units in option.needs:
             line = board.lines[flavor]

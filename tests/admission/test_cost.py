@@ -1,0 +1,73 @@
+"""What a cycle costs: steps of the rules are counted, no time is taken. And what is remembered changes no decision."""
+
+import sys
+from collections import Counter
+from random import Random
+from types import FrameType
+
+import pytest
+
+from queues.admission.decide import Memory, Outcome, decide
+from queues.admission.world import Heads, Policy, World
+from queues.simulation import engine
+from queues.simulation.reading import parse
+from queues.simulation.run import simulate
+from queues.simulation.scenario import Reader
+from tests.admission.site import Site
+from tests.simulation.timelines import timeline
+
+
+def steps(world: World, heads: Heads) -> Counter[str]:
+    """Count the calls of each function of the rules in one decision; finding a waiting job in its list is none."""
+    counts: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and "/queues/admission/" in file and not file.endswith("heads.py"):
+            counts[frame.f_code.co_name] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        decide(world, heads)
+    finally:
+        sys.setprofile(before)
+    return counts
+
+
+def full(teams: int, waiting: int) -> Site:
+    """Teams with all but two units of a flavor in use, and so many waiting jobs of nine shapes in each."""
+    site = Site(policy=Policy(recall=True))
+    site.node(8, count=2 * teams)
+    for number in range(teams):
+        team = site.team(16)
+        site.runs(team, 2 * number + 1, units=8)
+        site.runs(team, 2 * number + 2, units=6 if number == 0 else 8)
+        for job in range(waiting):
+            site.waits(team, (1, 2, 4)[job % 3], gang=1, user=1 + job % 3, priority=job // 3 % 3)
+    return site
+
+
+def test_the_steps_of_a_cycle_do_not_grow_with_the_jobs_that_wait_behind_the_heads() -> None:
+    few, many = full(4, waiting=27), full(4, waiting=2700)
+
+    assert steps(many.world(), many.heads()) == steps(few.world(), few.heads())
+
+
+def test_a_start_does_not_let_all_teams_be_asked_again() -> None:
+    counts = [steps(site.world(), site.heads())["_ask"] for site in (full(5, waiting=9), full(40, waiting=9))]
+
+    assert counts[1] - counts[0] <= 35  # once for each further team, however many steps there are
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_remembered_changes_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def both(world: World, heads: Heads, memory: Memory) -> Outcome:
+        warm = decide(world, heads, memory)
+        assert warm == decide(world, heads)
+        return warm
+
+    monkeypatch.setattr(engine, "decide", both)
+    scenario = Reader(parse(timeline(Random(seed)), "random.yaml"), "random.yaml").scenario()
+
+    assert simulate(scenario, lambda: 0.0).ok
