@@ -40,7 +40,7 @@ test: setup ## the whole suite but what needs a real Kubernetes control plane
 	@exec $(PY) -m pytest -q -n 2 --dist loadgroup -m "not kubernetes" $(ARGS)
 
 .PHONY: test-kubernetes
-test-kubernetes: setup ## the tests against a real control plane (built once with Go, about 6 minutes)
+test-kubernetes: setup ## the tests against a real control plane (built once with Go, about 8 minutes)
 	@$(PY) -m tests.kubernetes.build
 	@exec $(PY) -m pytest -q -m kubernetes tests/kubernetes tests/clusters tests/recovery $(ARGS)
 

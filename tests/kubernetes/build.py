@@ -1,7 +1,8 @@
-"""Builds the test control plane from published Go modules: ``python -m tests.kubernetes.build``."""
+"""Builds the test control plane and operators from published Go modules: ``python -m tests.kubernetes.build``."""
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -11,14 +12,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = Path(__file__).resolve().parent / "controlplane"
+HERE = Path(__file__).resolve().parent
 TOOLS = ROOT / ".tools"
-BINARY = TOOLS / "controlplane"
-STAMP = TOOLS / "controlplane.stamp"
 
 OLDEST_GO = (1, 26)
 PROGRESS_SECONDS = 15.0
@@ -30,30 +30,76 @@ _BUILD = ("build", "-v", "-trimpath", "-buildvcs=false")
 _VERSION = "k8s.io/component-base/version"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program to build; ``gathers``: modules with folders of YAML that are copied beside it."""
+
+    name: str
+    sources: Path
+    usually: str
+    gathers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def binary(self) -> Path:
+        """Return where it lies when it is built."""
+        return TOOLS / self.name
+
+    @property
+    def stamp(self) -> Path:
+        """Return the file that says of which sources it was made."""
+        return TOOLS / f"{self.name}.stamp"
+
+    @property
+    def definitions(self) -> Path:
+        """Return the folder with the YAML that it gathered."""
+        return TOOLS / f"{self.name}.definitions"
+
+
+CONTROL_PLANE = Program(name="controlplane", sources=HERE / "controlplane", usually="6 minutes")
+OPERATORS = Program(
+    name="operators",
+    sources=HERE / "operators",
+    usually="2 minutes",
+    gathers=(
+        ("sigs.k8s.io/jobset@v0.11.1", "config/components/crd/bases"),
+        ("sigs.k8s.io/jobset@v0.11.1", "config/components/webhook"),
+        ("github.com/kubeflow/trainer/v2@v2.0.0", "manifests/base/crds"),
+        ("github.com/kubeflow/training-operator@v1.8.1", "manifests/base/crds"),
+        ("github.com/ray-project/kuberay/ray-operator@v1.5.0", "config/crd/bases"),
+    ),
+)
+PROGRAMS: tuple[Program, ...] = (CONTROL_PLANE, OPERATORS)
+
+
 class BuildError(Exception):
     """Why there is no control plane, in one line where the remedy is known."""
 
 
-def build() -> Path:
-    """Return the control plane's binary, built anew where its sources have changed since."""
+def build() -> tuple[Path, ...]:
+    """Return the binaries, each built anew where its sources have changed since."""
     TOOLS.mkdir(exist_ok=True)
     with _only_one():
-        if not is_current():
-            _compile(_go())
-            STAMP.write_text(_fingerprint())
-    return BINARY
+        for program in PROGRAMS:
+            if not is_current(program):
+                go = _go()
+                _compile(go, program)
+                _gather(go, program)
+                program.stamp.write_text(_fingerprint(program))
+    return tuple(program.binary for program in PROGRAMS)
 
 
-def is_current() -> bool:
+def is_current(program: Program) -> bool:
     """Tell whether the binary is there and made of the sources as they are."""
-    return BINARY.exists() and STAMP.exists() and STAMP.read_text() == _fingerprint()
+    stamp = program.stamp
+    return program.binary.exists() and stamp.exists() and stamp.read_text() == _fingerprint(program)
 
 
-def _fingerprint() -> str:
+def _fingerprint(program: Program) -> str:
     digest = hashlib.sha256()
-    for source in (*sorted(SOURCES.glob("*.go")), SOURCES / "go.mod", SOURCES / "go.sum"):
+    sources = program.sources
+    for source in (*sorted(sources.glob("*.go")), sources / "go.mod", sources / "go.sum"):
         digest.update(source.read_bytes())
-    digest.update(" ".join(_BUILD).encode())
+    digest.update(" ".join((*_BUILD, *(part for pair in program.gathers for part in pair))).encode())
     return digest.hexdigest()
 
 
@@ -75,34 +121,44 @@ def _go() -> str:
     if program is None:
         raise BuildError(f"Go is missing: {_INSTALL}")
     # Without GOTOOLCHAIN=local an older Go would try to fetch a newer one by itself.
-    found = _output(program, "env", "GOVERSION", GOTOOLCHAIN="local")
+    found = _output(program, HERE, "env", "GOVERSION", GOTOOLCHAIN="local")
     version = re.fullmatch(r"go(\d+)\.(\d+).*", found)
     if version is None or (int(version[1]), int(version[2])) < OLDEST_GO:
         raise BuildError(f"{program} is {found or 'unreadable'}, too old: {_INSTALL}")
     return program
 
 
-def _compile(go: str) -> None:
+def _compile(go: str, program: Program) -> None:
     """Run go build into a file of its own, which takes the binary's place at the end."""
     begun = time.monotonic()
-    _say("building the Kubernetes control plane for tests, once; about 6 minutes on 2 cores")
-    kubernetes = _module_version(go)
-    unfinished = TOOLS / f"controlplane.{os.getpid()}"
-    command = [go, *_BUILD, "-ldflags", _flags(kubernetes), "-o", str(unfinished), "."]
+    _say(f"building {program.name} for tests on Kubernetes, once; about {program.usually} on 2 cores")
+    unfinished = TOOLS / f"{program.name}.{os.getpid()}"
+    command = [go, *_BUILD, "-ldflags", _flags(go, program), "-o", str(unfinished), "."]
     try:
-        _watch(command, begun)
-        unfinished.replace(BINARY)
+        _watch(command, program.sources, begun)
+        unfinished.replace(program.binary)
     finally:
         unfinished.unlink(missing_ok=True)
-    _say(f"built Kubernetes {kubernetes} in {_duration(begun)}")
+    _say(f"built {program.name} in {_duration(begun)}")
 
 
-def _watch(command: list[str], begun: float) -> None:
+def _gather(go: str, program: Program) -> None:
+    """Copy the YAML that modules bring into one folder, flat."""
+    if not program.gathers:
+        return
+    program.definitions.mkdir(exist_ok=True)
+    for module, folder in program.gathers:
+        found = json.loads(_output(go, HERE / "definitions", "mod", "download", "-json", module))
+        for source in sorted((Path(found["Dir"]) / folder).glob("*.yaml")):
+            (program.definitions / source.name).write_bytes(source.read_bytes())
+
+
+def _watch(command: list[str], sources: Path, begun: float) -> None:
     """Run a build and tell how far it is, now and then, also while it links in silence."""
     last: deque[str] = deque(maxlen=15)
     compiled = Counter[str]()
     with subprocess.Popen(
-        command, cwd=SOURCES, env=_environment(), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+        command, cwd=sources, env=_environment(), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
     ) as process:
         reader = Thread(target=_read, args=(process.stderr or (), last, compiled))
         reader.start()
@@ -132,21 +188,21 @@ def _runs(process: subprocess.Popen[str]) -> bool:
     return False
 
 
-def _module_version(go: str) -> str:
-    return _output(go, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
-
-
-def _flags(kubernetes: str) -> str:
-    """Tell the binary its version, which a program built inside Kubernetes' own repository would get from git."""
+def _flags(go: str, program: Program) -> str:
+    """Tell Kubernetes its version, which a program built inside its own repository would get from git."""
+    plain = ("-s", "-w")
+    if program.name != CONTROL_PLANE.name:
+        return " ".join(plain)
+    kubernetes = _output(go, program.sources, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
     values = {"gitVersion": kubernetes, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-    return " ".join(("-s", "-w", *(f"-X {_VERSION}.{name}={value}" for name, value in values.items())))
+    return " ".join((*plain, *(f"-X {_VERSION}.{name}={value}" for name, value in values.items())))
 
 
-def _output(go: str, *arguments: str, **environment: str) -> str:
+def _output(go: str, folder: Path, *arguments: str, **environment: str) -> str:
     done = subprocess.run(
         [go, *arguments],
-        cwd=SOURCES,
+        cwd=folder,
         env={**_environment(), **environment},
         capture_output=True,
         text=True,
@@ -172,9 +228,9 @@ def _say(text: str) -> None:
 
 
 def main() -> int:
-    """Build, and print where the binary is."""
+    """Build, and print where the binaries are."""
     try:
-        sys.stdout.write(f"{build()}\n")
+        sys.stdout.write("".join(f"{binary}\n" for binary in build()))
     except BuildError as error:
         _say(str(error))
         return 1

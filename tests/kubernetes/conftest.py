@@ -7,6 +7,7 @@ from pytest_django import Settings
 
 from clusters.kube import connect
 from tests.clusters.contract.ground import OWN_LABEL, Ground, Site
+from tests.kubernetes import installed
 from tests.kubernetes.session import RealCluster, real_cluster
 from tests.loop.stage import Stage
 from tests.queues.lab import Lab
@@ -15,6 +16,17 @@ from tests.queues.lab import Lab
 @pytest.fixture(scope="session")
 def cluster_under_test(pytestconfig: pytest.Config) -> RealCluster:
     return real_cluster(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def operators(cluster_under_test: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    plane = cluster_under_test.plane
+    if plane is None:
+        pytest.skip("nothing is installed into a cluster that is not ours")
+    cluster = connect("real", kubeconfig=plane.kubeconfig)
+    with installed.operators(plane, cluster, tmp_path_factory.mktemp("operators")):
+        yield
+    cluster.close()
 
 
 @pytest.fixture

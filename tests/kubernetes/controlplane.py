@@ -43,7 +43,7 @@ class ControlPlane:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._tokens = {user: secrets.token_urlsafe(24) for user in _USERS}
-        self._etcd, self._etcd_peer, self._port, self._kubelet = _free_ports(4)
+        self._etcd, self._etcd_peer, self._port, self._kubelet = free_ports(4)
 
     @property
     def url(self) -> str:
@@ -299,7 +299,7 @@ def _write_secret(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Find ports that nobody listens on; all are held until all are known, so that they differ."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(held.getsockname()[1]) for held in sockets]

@@ -35,13 +35,13 @@ def _given() -> RealCluster | None:
 
 
 def _started(config: pytest.Config) -> RealCluster:
-    if not build.is_current():
+    if not all(map(build.is_current, build.PROGRAMS)):
         text = "the test control plane is not built: make test-kubernetes builds it"
         if "kubernetes" in config.option.markexpr:
             pytest.fail(text, pytrace=False)
         pytest.skip(text)
     folder = tempfile.TemporaryDirectory(prefix="tidegate-kubernetes-", ignore_cleanup_errors=True)
     config.add_cleanup(folder.cleanup)
-    plane = ControlPlane(build.BINARY, Path(folder.name)).start()
+    plane = ControlPlane(build.CONTROL_PLANE.binary, Path(folder.name)).start()
     config.add_cleanup(plane.stop)
     return RealCluster(kubeconfig=plane.kubeconfig, plane=plane)

@@ -2,6 +2,7 @@
 
 import fcntl
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (sources / "go.mod").write_text("module x")
     (sources / "go.sum").write_text("")
     monkeypatch.setattr(build, "TOOLS", tools)
-    monkeypatch.setattr(build, "SOURCES", sources)
-    monkeypatch.setattr(build, "BINARY", tools / "controlplane")
-    monkeypatch.setattr(build, "STAMP", tools / "controlplane.stamp")
+    program = build.Program(name="controlplane", sources=sources, usually="a moment")
+    monkeypatch.setattr(build, "PROGRAMS", (program,))
     monkeypatch.setattr(build, "_USUAL_PLACE", tmp_path / "nowhere")
     monkeypatch.setenv("PATH", str(path), prepend=None)
     return tmp_path
@@ -68,13 +68,29 @@ def test_a_go_that_is_too_old_is_named_with_its_version(place: Path, version: st
 def test_it_is_built_once_and_again_when_a_source_changes(place: Path) -> None:
     install(place, GOOD)
 
-    assert build.build().read_text() == "made\n"
+    (program,) = build.PROGRAMS
+    (binary,) = build.build()
+    assert binary.read_text() == "made\n"
     build.build()
     assert builds(place) == 1
     (place / "sources" / "go.sum").write_text("changed")
-    assert not build.is_current()
+    assert not build.is_current(program)
     build.build()
     assert builds(place) == 2
+
+
+def test_definitions_that_modules_bring_lie_beside_the_program(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "module" / "crds").mkdir(parents=True)
+    (place / "module" / "crds" / "a.yaml").write_text("kind: A")
+    download = f"""mod) echo '{{"Dir": "{place / "module"}"}}' ;;\nesac"""
+    install(place, GOOD.replace("esac", download))
+    program = replace(build.PROGRAMS[0], gathers=(("example/module@v1.0.0", "crds"),))
+    monkeypatch.setattr(build, "PROGRAMS", (program,))
+
+    build.build()
+
+    assert (program.definitions / "a.yaml").read_text() == "kind: A"
+    assert not build.is_current(replace(program, gathers=()))
 
 
 def test_a_build_that_fails_leaves_nothing_and_shows_its_end(place: Path) -> None:
@@ -83,7 +99,7 @@ def test_a_build_that_fails_leaves_nothing_and_shows_its_end(place: Path) -> Non
     with pytest.raises(build.BuildError, match="no space left on device"):
         build.build()
 
-    assert not build.is_current()
+    assert not build.is_current(build.PROGRAMS[0])
     assert [path.name for path in build.TOOLS.iterdir()] == ["controlplane.lock"]
 
 
@@ -97,7 +113,7 @@ def test_progress_is_told_while_it_builds(
 
     said = capsys.readouterr().err
     assert "1 packages compiled" in said
-    assert "built Kubernetes v1.37.2" in said
+    assert "built controlplane in" in said
 
 
 def test_a_second_build_waits_for_the_first(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

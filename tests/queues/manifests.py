@@ -32,6 +32,31 @@ def job(
     }
 
 
+def job_set(
+    name: str = "kube",
+    *,
+    parts: dict[str, tuple[int, int, int]],
+    notes: dict[str, str] | None = None,
+    meta: dict[str, Any] | None = None,
+    **spec: Any,  # noqa: ANN401  fields of a JobSet
+) -> dict[str, Any]:
+    """Return a JobSet; ``parts`` says of each replicated Job how many copies, pods and units there are."""
+    replicated = [
+        {
+            "name": part,
+            "replicas": copies,
+            "template": {"spec": job(pods=pods, units=units, notes=notes)["spec"]},
+        }
+        for part, (copies, pods, units) in parts.items()
+    ]
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name, **(meta or {})},
+        "spec": {"replicatedJobs": replicated, **spec},
+    }
+
+
 def steer(**how: object) -> dict[str, str]:
     """Return annotations that tell the fake kubelet how pods run: ``run_for``, ``exit_code``, ``forever`` …"""
     return {f"tidegate.test/{key.replace('_', '-')}": str(value) for key, value in how.items()}

@@ -1,0 +1,101 @@
+"""What people install into a cluster beside Kubernetes: definitions of job kinds, and the real JobSet controller."""
+
+import base64
+import json
+import os
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clusters.kube import KubeCluster
+from tests.clusters.waiting import until
+from tests.kubernetes import build
+from tests.kubernetes.controlplane import PARENT_VARIABLE, ControlPlane, free_ports
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HOOKS = "/apis/admissionregistration.k8s.io/v1"
+FILES = (
+    "jobset.x-k8s.io_jobsets.yaml",
+    "trainer.kubeflow.org_trainjobs.yaml",
+    "kubeflow.org_pytorchjobs.yaml",
+    "kubeflow.org_mpijobs.yaml",
+    "ray.io_rayjobs.yaml",
+)
+START_SECONDS = 60.0
+
+
+@contextmanager
+def operators(plane: ControlPlane, cluster: KubeCluster, folder: Path) -> Iterator[None]:
+    """Install all definitions, and run the JobSet controller with its webhooks while the context lasts."""
+    for name in FILES:
+        define(cluster, yaml.safe_load((build.OPERATORS.definitions / name).read_text()))
+    hook, probe = free_ports(2)
+    for source, target in (("apiserver.crt", "tls.crt"), ("apiserver.key", "tls.key")):
+        (folder / target).write_bytes((plane.authority.parent / source).read_bytes())
+    with (folder / "operators.log").open("wb") as log:
+        process = subprocess.Popen(
+            [build.OPERATORS.binary, str(hook), str(folder), str(probe)],
+            env={**os.environ, "KUBECONFIG": str(plane.kubeconfig), PARENT_VARIABLE: str(os.getpid())},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _wait_until_ready(process, probe, folder / "operators.log")
+        for body in _hooks(plane.authority, hook):
+            plural = f"{body['kind'].lower()}s"
+            cluster.api.ask("create", f"{HOOKS}/{plural}", body=body)
+        yield
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def define(cluster: KubeCluster, definition: dict[str, Any]) -> None:
+    """Install one definition, and wait until the API server serves it."""
+    cluster.api.ask("create", DEFINITIONS, body=definition)
+    name = definition["metadata"]["name"]
+
+    def established() -> bool:
+        status = cluster.api.ask("get", f"{DEFINITIONS}/{name}").get("status") or {}
+        return any(row["type"] == "Established" and row["status"] == "True" for row in status.get("conditions") or ())
+
+    until(established)
+
+
+def _hooks(authority: Path, port: int) -> Iterator[dict[str, Any]]:
+    """Yield the module's webhooks, called at a port of this machine."""
+    bundle = base64.b64encode(authority.read_bytes()).decode()
+    text = (build.OPERATORS.definitions / "manifests.yaml").read_text()
+    for body in yaml.safe_load_all(text):
+        body["metadata"]["name"] = f"jobset-{body['metadata']['name']}"
+        for hook in body["webhooks"]:
+            path = hook["clientConfig"]["service"]["path"]
+            hook["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
+            if "pods" in hook["rules"][0]["resources"]:
+                ours = {"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}
+                hook["objectSelector"] = {"matchExpressions": [ours]}
+        yield json.loads(json.dumps(body))
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not _is_ready(port):
+        if process.poll() is not None or time.monotonic() > end:
+            raise RuntimeError(f"the operators did not start:\n{log.read_text(errors='replace')[-2000:]}")
+        time.sleep(0.05)
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -1,0 +1,111 @@
+"""JobSets that people wrote or made themselves, run by the real JobSet controller."""
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from queues import services, steps
+from queues.models import Job, Task
+from queues.states import JobState
+from tests.loop.adopting import Hands, job_of
+from tests.loop.stage import Stage, events, state, units_in_use
+from tests.queues import manifests
+from tests.queues.manifests import steer
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators")]
+
+API = "/apis/jobset.x-k8s.io/v1alpha2"
+
+
+def submit(real: Stage, manifest: dict[str, Any]) -> Job:
+    return services.submit(spec=manifest, by=real.lab.ann, now=timezone.now()).job
+
+
+def running(job: Job) -> int:
+    return Task.objects.filter(wave__job=job, state="running").count()
+
+
+def pods_of(real: Stage) -> dict[str, str | None]:
+    """Return the pods that count, by name, with their nodes."""
+    return {pod.name: pod.node for pod in real.pods() if pod.counted and not pod.leaving}
+
+
+def test_a_job_set_is_a_gang_of_its_parts_and_ends_when_it_says_so(real: Stage) -> None:
+    parts = {"driver": (1, 1, 0), "workers": (2, 1, 8), "eval": (1, 2, 4)}
+    job = submit(real, manifests.job_set(parts=parts, notes=steer(run_for="3s")))
+
+    real.until(lambda: running(job) == 4, seconds=90)
+    groups = list(job.groups.order_by("index").values_list("name", "tasks", "units"))
+    witnesses = dict(Task.objects.filter(wave__job=job).values_list("pod", "node__name"))
+    bound = pods_of(real)
+    in_use = units_in_use()
+    ended = real.until_ended(job, seconds=90)
+    real.until(lambda: not real.objects() and not real.pods(), seconds=90)
+
+    assert groups == [("workers", 2, 8), ("eval", 2, 4)]
+    assert witnesses == bound
+    assert in_use == 24
+    assert ended is JobState.SUCCEEDED
+    assert units_in_use() == 0
+    assert events(job) == ["submitted", "admitted", "launched", "started", "succeeded"]
+
+
+def test_a_job_set_that_restarts_itself_stays_on_its_nodes_and_fails_at_last(real: Stage) -> None:
+    manifest = manifests.job_set(
+        parts={"workers": (1, 2, 8)}, notes=steer(run_for="500ms", exit_code=3), failurePolicy={"maxRestarts": 1}
+    )
+    job = submit(real, manifest)
+
+    ended = real.until_ended(job, seconds=120)
+    real.until(lambda: not real.pods(), seconds=60)
+
+    assert ended is JobState.FAILED
+    assert job.waves.count() == 1
+    assert units_in_use() == 0
+
+
+def test_a_cancelled_job_set_leaves_nothing(real: Stage) -> None:
+    job = submit(real, manifests.job_set(parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
+    real.until(lambda: running(job) == 2, seconds=90)
+
+    services.cancel(uid=job.uid, by=real.lab.ann, now=timezone.now())
+    ended = real.until_ended(job, seconds=90)
+
+    assert ended is JobState.CANCELLED
+    assert not real.pods()
+    assert not real.objects()
+    assert units_in_use() == 0
+
+
+def test_what_the_webhook_refuses_fails_with_its_words(real: Stage) -> None:
+    job = submit(real, manifests.job_set(parts={"w" * 60: (1, 1, 1)}))
+
+    ended = real.until_ended(job, seconds=60)
+
+    assert ended is JobState.FAILED
+    assert job.reason_code == "K8S_REJECTED"
+    assert "admission webhook" in job.reason_text
+
+
+def test_a_job_set_made_with_kubectl_is_adopted_evicted_and_run_again(real: Stage) -> None:
+    hands = Hands(real, API, "jobsets")
+    hands.make(manifests.job_set("made", parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
+    real.look()
+    job = job_of("made")
+    real.until(lambda: running(job) == 2, seconds=90)
+
+    steps.evict(job.id, JobState.RUNNING, JobState.QUEUED, now=timezone.now(), event="evicted", summary="for a test")
+    real.release()
+    suspended = hands.get("made")["spec"]["suspend"]
+    real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running(job) == 2, seconds=90)
+    witnesses = dict(Task.objects.filter(wave__job=job, state="running").values_list("pod", "node__name"))
+    bound = pods_of(real)
+    services.cancel(uid=job.uid, by=real.lab.lea, now=timezone.now())
+    ended = real.until_ended(job, seconds=90)
+
+    assert suspended is True
+    assert witnesses == bound
+    assert ended is JobState.CANCELLED
+    assert units_in_use() == 0
+    hands.delete("made")
