@@ -4,7 +4,7 @@ A job that has changed since the snapshot (cancelled, held) loses its admission;
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -14,13 +14,13 @@ from django.db import connection, transaction
 from uuid6 import uuid7
 
 from queues import promises
+from queues import said as said_verdicts
 from queues.admission.decide import Admission, Outcome
-from queues.admission.decide import Verdict as Said
 from queues.admission.order import effective_priority
 from queues.admission.world import Aging, Ask, Group, JobShape, Node, World
 from queues.evictions import evict
 from queues.growth import first_indices, grow, tell_stalled
-from queues.models import Decision, Job, JobEvent, Task, Verdict, Wave
+from queues.models import Decision, Job, JobEvent, Task, Wave
 from queues.models.wave import Wish
 from queues.waiting import milliseconds
 
@@ -61,7 +61,8 @@ def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Appl
         tell_stalled(outcome.stalled, world)
         waiting = {job.id for job in jobs.values() if job.ready}
         promises.keep(outcome, asks, waiting, now=now)
-        verdicts = _say([row for row in outcome.verdicts if row.job is None or row.job in waiting], now)
+        said = [row for row in outcome.verdicts if row.job is None or row.job in waiting]
+        verdicts = said_verdicts.keep(said, now=now, cycle=decision.id)
         decision.admissions, decision.tasks, decision.units = len(stood), len(tasks), sum(task.units for task in tasks)
         counts = {
             "evicted": len(left.evicted),
@@ -251,31 +252,3 @@ def _event(wave: Wave, admission: Admission, nodes: Mapping[int, Node], now: dat
         summary=f"Admitted {tasks} task{'s' * (tasks != 1)} on {len(places)} node{'s' * (len(places) != 1)}, {source}",
         details={"cycle": wave.cycle, "wave": wave.number, "borrowed": admission.borrowed, "nodes": places},
     )
-
-
-def _say(verdicts: Iterable[Said], now: datetime) -> int:
-    """Keep the verdicts: rows whose code or numbers changed are written, those that nobody says any more go."""
-    known = {(row.job_class_id, row.user_id, row.job_id): row for row in Verdict.objects.all()}
-    changed: list[Verdict] = []
-    for said in verdicts:
-        old = known.pop((said.job_class, said.user, said.job), None)
-        new = Verdict(
-            job_class_id=said.job_class,
-            user_id=said.user,
-            job_id=said.job,
-            code=said.reason.code,
-            permanent=said.reason.permanent,
-            numbers=dict(said.reason.numbers),
-            since=old.since if old and old.code == said.reason.code else now,
-            at=now,
-        )
-        if old is None or (old.code, old.numbers, old.permanent) != (new.code, new.numbers, new.permanent):
-            changed.append(new)
-    Verdict.objects.filter(id__in=[row.id for row in known.values()]).delete()
-    Verdict.objects.bulk_create(
-        changed,
-        update_conflicts=True,
-        unique_fields=["job_class", "user", "job"],
-        update_fields=["code", "permanent", "numbers", "since", "at"],
-    )
-    return len(changed) + len(known)

@@ -4,15 +4,16 @@ An elastic job's running waves are one attempt: its minimum, and beside it the s
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Min, Q
-from django.db.models.expressions import Combinable
+from django.db.models import BooleanField, Case, Count, ExpressionWrapper, Max, Min, Q, When
+from django.db.models.expressions import Combinable, RawSQL
 from django.db.models.functions import Coalesce
 
+from queues import warm
 from queues.admission.world import Attempt, Group, JobShape, Milliseconds, Near, Placed
 from queues.classes import ask_from_json
 from queues.limits import start_ends_at, time_left
@@ -65,16 +66,37 @@ def attempts(now: datetime) -> tuple[Attempt, ...]:
     tasks = tasks.annotate(claimed=_is(eviction__isnull=False))
     starting = Count("id", filter=Q(state=TaskState.PENDING))
     counts = {"held": Count("id"), "starting": starting, "told": Max("eviction__at"), "saved": Max("saved_at")}
-    for row in tasks.values_list(*COLUMNS).annotate(**counts, unsaved=Min(Coalesce("saved_at", "started_at"))):
+    unsaved = Case(When(saved__isnull=False, then=Min(Coalesce("saved_at", "started_at"))))
+    for row in tasks.values_list(*COLUMNS).annotate(**counts).annotate(unsaved=unsaved):
         holding[row[0]].append(Holding(*row))
-    waves = Wave.objects.filter(state__in=HOLDING).select_related("job__queue").order_by("id")
-    found = list(waves.defer("job__spec", "job__labels"))
+    found = _known.read(warm.versions(_WAVES, [sorted(HOLDING)]), _read_waves)
     elastic = _Elastic(found, holding)
     return tuple(
         attempt
         for wave in found
         for attempt in _parts(wave, sorted(holding[wave.id], key=_order), now, elastic=elastic)
     )
+
+
+_WAVES = """
+SELECT wave.id, concat(wave.xmin, wave.ctid, job.xmin, job.ctid, queue.xmin, queue.ctid)
+FROM queues_wave wave JOIN queues_job job ON job.id = wave.job_id JOIN queues_queue queue ON queue.id = job.queue_id
+WHERE wave.state = ANY(%s) ORDER BY wave.id
+"""
+_known: warm.Warm[Wave] = warm.Warm()
+"""Waves with job and queue, which are only read."""
+
+
+def forget() -> None:
+    """Read everything anew the next time."""
+    _known.forget()
+    _made.clear()
+
+
+def _read_waves(ids: list[int]) -> Iterator[tuple[int, Wave]]:
+    waves = Wave.objects.filter(id__in=RawSQL("SELECT unnest(%s::bigint[])", [ids])).select_related("job__queue")
+    for wave in waves.defer("job__spec", "job__labels"):
+        yield wave.id, wave
 
 
 def _is(**facts: object) -> Combinable:
@@ -156,12 +178,29 @@ def _parts(wave: Wave, holding: Sequence[Holding], now: datetime, *, elastic: _E
     found = []
     for leaves, claimed in sorted(parts):
         rows = parts[leaves, claimed]
-        attempt = _attempt(wave, rows, now, leaves=leaves, claimed=claimed)
+        attempt = _remembered(wave, rows, now, leaves=leaves, claimed=claimed)
         if leaves or attempt.shape is not JobShape.ELASTIC:
             found.append(attempt)
         elif not wave.surplus:
             found.append(elastic.with_surplus(attempt, wave, rows, now))
     return found
+
+
+_made: dict[tuple[int, bool, bool], tuple[Wave, Sequence[Holding], Attempt]] = {}
+MOST_MADE = 200_000
+
+
+def _remembered(wave: Wave, holding: Sequence[Holding], now: datetime, *, leaves: bool, claimed: bool) -> Attempt:
+    """Return what was made of the same rows before; what has not started yet depends on the time."""
+    if wave.started_at is None:
+        return _attempt(wave, holding, now, leaves=leaves, claimed=claimed)
+    key = (wave.id, leaves, claimed)
+    known = _made.get(key)
+    if known is None or known[0] is not wave or known[1] != holding:
+        if len(_made) > MOST_MADE:
+            _made.clear()
+        known = _made[key] = (wave, holding, _attempt(wave, holding, now, leaves=leaves, claimed=claimed))
+    return known[2]
 
 
 def _attempt(wave: Wave, holding: Sequence[Holding], now: datetime, *, leaves: bool, claimed: bool) -> Attempt:

@@ -1,21 +1,20 @@
 """The database as a world: one REPEATABLE READ transaction and a fixed number of queries, whatever waits."""
 
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q, TextField
-from django.db.models.functions import Cast
+from django.db.models.expressions import RawSQL
 
 from clusters.names import LABEL_CLUSTER
-from queues import promises
+from queues import promises, warm
 from queues.admission.world import (
     Aging,
     Ask,
@@ -31,11 +30,11 @@ from queues.admission.world import (
     World,
 )
 from queues.attempts import attempts
+from queues.attempts import forget as forget_attempts
 from queues.classes import ask_from_json
 from queues.models import JobClass as StoredClass
 from queues.models import Node as StoredNode
 from queues.models import Queue as StoredQueue
-from queues.models import Task
 from queues.models.queue import PreemptWithinTeam
 from queues.states import TASK_HOLDING
 from queues.waiting import StoredHeads, milliseconds, span
@@ -43,6 +42,8 @@ from tenants.models import Flavor as StoredFlavor
 from tenants.models import Installation
 from tenants.models import Quota as StoredQuota
 from tenants.models import Team as StoredTeam
+
+MOST_ASKS = 200_000
 
 
 class Snapshot(NamedTuple):
@@ -68,11 +69,25 @@ def load(now: datetime) -> Iterator[Snapshot]:
         yield Snapshot(_world(now, queues, heads), heads)
 
 
+def forget() -> None:
+    """Read everything anew the next time."""
+    _known_nodes.forget()
+    forget_attempts()
+    _asks.clear()
+
+
 def digest(snapshot: Snapshot) -> str:
     """Return a fingerprint of what the cycle saw: equal inputs have equal ones."""
     world, heads = snapshot
-    first = [heads.users(job_class.id) for job_class in world.classes]
-    return hashlib.sha256(repr((world, first)).encode()).hexdigest()
+    few = replace(world, nodes=(), classes=())
+    classes = [(row.id, row.queue, row.priority) for row in world.classes]
+    text = repr((few, _nodes_text(world.nodes), classes, sorted(map(tuple, heads.first_rows))))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@lru_cache(maxsize=2)
+def _nodes_text(nodes: tuple[Node, ...]) -> str:
+    return repr(nodes)
 
 
 def _world(now: datetime, queues: Iterable[StoredQueue], heads: StoredHeads) -> World:
@@ -149,31 +164,45 @@ def _queues(rows: Iterable[StoredQueue]) -> tuple[Queue, ...]:
     )
 
 
+_NODES = f"""
+SELECT id, {warm.VERSION} FROM queues_node node
+WHERE flavor_id IS NOT NULL AND (
+    gone_at IS NULL OR EXISTS (SELECT FROM queues_task WHERE node_id = node.id AND state = ANY(%s))
+)
+ORDER BY id
+"""  # noqa: S608  constants only
+_known_nodes: warm.Warm[Node] = warm.Warm()
+
+
 def _nodes() -> tuple[Node, ...]:
     """Return nodes of a flavor: those that are there, and those that have left with tasks of ours."""
-    held = Task.objects.filter(state__in=TASK_HOLDING).values("node")
-    rows = StoredNode.objects.filter(Q(gone_at__isnull=True) | Q(id__in=held), flavor__isnull=False).order_by("id")
-    return tuple(
-        Node(
-            id=row.id,
-            name=row.name,
-            cluster=row.cluster_id,
-            flavor=row.flavor_id,
-            units=row.units,
-            cpu=row.cpu_milli,
-            memory=row.memory,
-            pods=row.pods,
-            labels=tuple(sorted({**row.labels, LABEL_CLUSTER: row.cluster.name}.items())),
-            domains=tuple(row.labels.get(label) for label in settings.TIDEGATE_LEVELS.values()),
-            state=_state(row),
-            outside_units=row.outside_units,
-            outside_cpu=row.outside_cpu_milli,
-            outside_memory=row.outside_memory,
-            outside_pods=row.outside_pods,
+    found = warm.versions(_NODES, [sorted(TASK_HOLDING)])
+    return _known_nodes.read(found, _read_nodes, key=tuple(settings.TIDEGATE_LEVELS.values()))
+
+
+def _read_nodes(ids: list[int]) -> Iterator[tuple[int, Node]]:
+    rows = StoredNode.objects.filter(id__in=RawSQL("SELECT unnest(%s::bigint[])", [ids]))
+    for row in rows.select_related("cluster"):
+        yield (
+            row.id,
+            Node(
+                id=row.id,
+                name=row.name,
+                cluster=row.cluster_id,
+                flavor=row.flavor_id or 0,
+                units=row.units,
+                cpu=row.cpu_milli,
+                memory=row.memory,
+                pods=row.pods,
+                labels=tuple(sorted({**row.labels, LABEL_CLUSTER: row.cluster.name}.items())),
+                domains=tuple(row.labels.get(label) for label in settings.TIDEGATE_LEVELS.values()),
+                state=_state(row),
+                outside_units=row.outside_units,
+                outside_cpu=row.outside_cpu_milli,
+                outside_memory=row.outside_memory,
+                outside_pods=row.outside_pods,
+            ),
         )
-        for row in rows.select_related("cluster")
-        if row.flavor_id is not None
-    )
 
 
 def _state(node: StoredNode) -> NodeState:
@@ -182,12 +211,24 @@ def _state(node: StoredNode) -> NodeState:
     return NodeState.CORDONED if node.gone_at is None and node.ready else NodeState.LOST
 
 
+_CLASSES = """
+SELECT id, queue_id, priority, digest FROM queues_jobclass WHERE id = ANY(%s) ORDER BY id
+"""
+_asks: dict[str, Ask] = {}
+"""By digest, which says what is asked for: equal ones are equal for ever."""
+
+
 def _classes(ids: tuple[int, ...]) -> tuple[JobClass, ...]:
-    rows = StoredClass.objects.filter(id__in=ids).order_by("id")
-    columns = rows.values_list("id", "queue_id", "priority", Cast("ask", TextField()))
-    return tuple(JobClass(id=pk, queue=queue, priority=priority, ask=_ask(ask)) for pk, queue, priority, ask in columns)
-
-
-@lru_cache(maxsize=4096)
-def _ask(text: str) -> Ask:
-    return ask_from_json(json.loads(text))
+    with connection.cursor() as cursor:
+        cursor.execute(_CLASSES, [list(ids)])
+        rows = cursor.fetchall()
+    missing = {digest: pk for pk, _, _, digest in rows if digest not in _asks}
+    if missing:
+        if len(_asks) > MOST_ASKS:
+            _asks.clear()
+            return _classes(ids)
+        known = StoredClass.objects.filter(id__in=RawSQL("SELECT unnest(%s::bigint[])", [list(missing.values())]))
+        _asks.update((digest, ask_from_json(ask)) for digest, ask in known.values_list("digest", "ask"))
+    return tuple(
+        JobClass(id=pk, queue=queue, priority=priority, ask=_asks[digest]) for pk, queue, priority, digest in rows
+    )

@@ -13,6 +13,7 @@ from queues.benchmarks import (
     restarting,
     serving,
     sidebyside,
+    stored,
     stream,
     topology,
 )
@@ -22,6 +23,8 @@ Benchmark = Callable[[Setting], Iterator[Result]]
 
 BENCHMARKS: dict[str, Benchmark] = {
     "decide": deciding.decide,
+    "decide-stored": stored.decide_stored,
+    "admit-stored": stored.admit_stored,
     "kueue-baseline": kueue.baseline,
     "kueue-large": kueue.large,
     "packing": packing.packing,

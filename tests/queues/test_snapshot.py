@@ -7,14 +7,15 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from queues import services, snapshot
-from queues.admission.world import JobShape, NodeState, Placed
+from queues.admission.world import JobShape, NodeState, Placed, World
 from queues.models import Node, Task, Wave
 from queues.waiting import StoredHeads, milliseconds, span
 from tests.queues.crowd import copy
-from tests.queues.lab import MINUTE, NOW, Lab
+from tests.queues.lab import MINUTE, NOW, Lab, node
 
 
 def queries_and_rows() -> tuple[int, int]:
+    snapshot.forget()
     with (
         CaptureQueriesContext(
             connection,
@@ -174,6 +175,44 @@ def test_nodes_have_a_state_and_what_others_use() -> None:
         "l1": NodeState.READY,
     }
     assert (nodes["h3"].outside_units, nodes["h3"].outside_pods) == (3, 2)
+
+
+def test_what_is_kept_between_snapshots_is_what_a_cold_one_reads(lab: Lab) -> None:
+    def seen() -> World:
+        with snapshot.load(NOW) as (world, _):
+            return world
+
+    lab.submit()
+    seen()
+    changes = [
+        lambda: Node.objects.filter(name="h0").update(cordoned=True),
+        lambda: Node.objects.filter(name="h0").update(cordoned=False),
+        lambda: Node.objects.filter(name="h1").update(labels={"rack": "r7"}),
+        lambda: Node.objects.filter(name="h2").update(gone_at=NOW),
+        lambda: Node.objects.filter(name="h2").update(gone_at=None),
+        lambda: node(lab.cluster, "h9", lab.h100),
+        lambda: lab.submit(gpus="h100:4", shape="gang", tasks=2),
+    ]
+
+    for change in changes:
+        change()
+        warm = seen()
+        snapshot.forget()
+        assert warm == seen()
+
+
+@pytest.mark.usefixtures("lab")
+def test_only_what_changed_is_read_again() -> None:
+    def seen() -> int:
+        with CaptureQueriesContext(connection) as queries, snapshot.load(NOW):
+            pass
+        return sum('FROM "queues_node"' in query["sql"] for query in queries)
+
+    snapshot.forget()
+    cold, again = seen(), seen()
+    Node.objects.filter(name="h0").update(outside_units=1)
+
+    assert (cold, again, seen()) == (1, 0, 1)
 
 
 def test_a_node_that_has_left_stays_in_the_world_while_tasks_of_ours_are_on_it(lab: Lab) -> None:
