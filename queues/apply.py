@@ -3,17 +3,19 @@
 A job that has changed since the snapshot (cancelled, held) loses its admission; the others stand.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
 from uuid6 import uuid7
 
-from queues import promises
+from queues import bulk, promises
 from queues import said as said_verdicts
 from queues.admission.decide import Admission, Outcome
 from queues.admission.order import effective_priority
@@ -23,6 +25,13 @@ from queues.growth import first_indices, grow, tell_stalled
 from queues.models import Decision, Job, JobEvent, Task, Wave
 from queues.models.wave import Wish
 from queues.waiting import milliseconds
+
+WAVE = (
+    *("id", "uid", "job_id", "cluster_id", "number", "attempt", "flavors"),
+    *("borrowed", "cycle", "priority", "admitted_at", "deadline_at", "wish", "wish_due_at"),
+)
+TASK = ("wave_id", "group", "index", "pod_index", "node_id", "flavor_id", "units", "cpu_milli", "memory")
+EVENT = ("job_id", "at", "type", "summary", "details")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +61,17 @@ def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Appl
         decision = Decision.objects.create(
             at=now, digest=digest, classes=len(world.classes), admissions=0, tasks=0, units=0
         )
-        jobs = _lock(outcome, world)
+        waiting, jobs = _lock(outcome, world)
         admitted = _admit(outcome.admissions, asks, world.policy.aging, now)
         stood = tuple(admission for admission in outcome.admissions if admission.job in admitted)
-        tasks = _start(stood, admitted, world, now=now, cycle=decision.id)
+        started = _start(stood, admitted, world, now=now, cycle=decision.id)
         left = evict(outcome.evictions, world, jobs, now=now)
         grown = grow(outcome.growth, world, jobs, now=now, cycle=decision.id)
         tell_stalled(outcome.stalled, world)
-        waiting = {job.id for job in jobs.values() if job.ready}
         promises.keep(outcome, asks, waiting, now=now)
         said = [row for row in outcome.verdicts if row.job is None or row.job in waiting]
         verdicts = said_verdicts.keep(said, now=now, cycle=decision.id)
-        decision.admissions, decision.tasks, decision.units = len(stood), len(tasks), sum(task.units for task in tasks)
+        decision.admissions, decision.tasks, decision.units = len(stood), started.tasks, started.units
         counts = {
             "evicted": len(left.evicted),
             "shrunk": len(left.shrunk),
@@ -80,18 +88,28 @@ def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Appl
     return Applied(decision=decision, admissions=stood, verdicts=verdicts, moved=tuple(sorted(moved)))
 
 
-def _lock(outcome: Outcome, world: World) -> dict[int, Job]:
-    """Lock all jobs that the decision moves or promises something, in one order, and return them as they are now."""
+_LOCK = "SELECT id FROM queues_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
+
+
+def _lock(outcome: Outcome, world: World) -> tuple[set[int], dict[int, Job]]:
+    """Lock all jobs that the decision moves or promises something, in one order.
+
+    Return which of them may start now, and those that give or take units as they are.
+    """
     victims = {attempt.id: attempt.job for attempt in world.attempts}
-    ids = {row.job for row in outcome.admissions} | {row.job for row in outcome.claims}
-    ids |= {victims[row.attempt] for row in outcome.growth}
+    moved = {victims[row.attempt] for row in outcome.growth}
+    moved |= {job for row in outcome.evictions for job in (row.job, victims[row.attempt])}
+    ids = {row.job for row in outcome.admissions} | {row.job for row in outcome.claims} | moved
     ids |= {row.job for row in outcome.holds} | {job for job, _ in outcome.idle}
-    ids |= {job for row in outcome.evictions for job in (row.job, victims[row.attempt])}
     ids |= {row.job for row in outcome.verdicts if row.job is not None}
     if not ids:
-        return {}
-    rows = Job.objects.filter(id__in=ids).select_related("team").defer("spec").order_by("id")
-    return {job.id: job for job in rows.select_for_update(of=("self",), no_key=True)}
+        return set(), {}
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, [sorted(ids)])
+        cursor.execute("SELECT id FROM queues_job WHERE id = ANY(%s) AND ready", [sorted(ids)])
+        waiting = {pk for (pk,) in cursor.fetchall()}
+    jobs = Job.objects.filter(id__in=moved).select_related("team").defer("spec").in_bulk() if moved else {}
+    return waiting, jobs
 
 
 _ADMIT = """
@@ -132,53 +150,45 @@ def _admit(
         }
 
 
+class _Started(NamedTuple):
+    """How many tasks start, with how many units."""
+
+    tasks: int = 0
+    units: int = 0
+
+
 def _start(
     admissions: Sequence[Admission], admitted: Mapping[int, _Admitted], world: World, *, now: datetime, cycle: int
-) -> list[Task]:
+) -> _Started:
     """Write waves with their tasks and events; the outbox asks for their launch at once."""
     if not admissions:
-        return []
+        return _Started()
     asks = {job_class.id: job_class.ask for job_class in world.classes}
     nodes = {node.id: node for node in world.nodes}
-    waves = Wave.objects.bulk_create(_waves(admissions, admitted, nodes, now=now, cycle=cycle))
-    alone = [admission for admission in admissions if asks[admission.job_class].shape is JobShape.INDEPENDENT]
-    indices = _open_indices(alone)
-    started = list(zip(waves, admissions, strict=True))
+    started = list(zip(bulk.new_ids(Wave, len(admissions)), admissions, strict=True))
+    numbers = {job: count(row.last_wave + 1) for job, row in admitted.items()}
+    waves = [(wave, next(numbers[admission.job]), admission, admitted[admission.job]) for wave, admission in started]
+    bulk.copy_in(
+        Wave, WAVE, (_wave(*row, cluster=nodes[row[2].placed[0].node].cluster, now=now, cycle=cycle) for row in waves)
+    )
+    indices = _open_indices([row for row in admissions if asks[row.job_class].shape is JobShape.INDEPENDENT])
     tasks = [
         task
         for wave, admission in started
         for task in _tasks(wave, admission, asks[admission.job_class].groups, indices.get(admission.job))
     ]
-    JobEvent.objects.bulk_create(_event(wave, admission, nodes, now) for wave, admission in started)
-    return Task.objects.bulk_create(tasks)
+    bulk.copy_in(Task, TASK, tasks)
+    bulk.copy_in(JobEvent, EVENT, (_event(number, cycle, row, nodes, now) for _, number, row, _ in waves))
+    return _Started(len(tasks), sum(task[TASK.index("units")] for task in tasks))
 
 
-def _waves(
-    admissions: Sequence[Admission],
-    admitted: Mapping[int, _Admitted],
-    nodes: Mapping[int, Node],
-    *,
-    now: datetime,
-    cycle: int,
-) -> Iterator[Wave]:
-    numbers = {job: count(row.last_wave + 1) for job, row in admitted.items()}
-    for admission in admissions:
-        row = admitted[admission.job]
-        yield Wave(
-            uid=UUID(int=uuid7().int),
-            job_id=admission.job,
-            cluster_id=nodes[admission.placed[0].node].cluster,
-            number=next(numbers[admission.job]),
-            attempt=row.attempt,
-            flavors=list(admission.flavors),
-            borrowed=admission.borrowed,
-            cycle=cycle,
-            priority=row.priority,
-            admitted_at=now,
-            deadline_at=now + row.start_limit,
-            wish=Wish.LAUNCH,
-            wish_due_at=now,
-        )
+def _wave(
+    wave: int, number: int, admission: Admission, row: _Admitted, *, cluster: int, now: datetime, cycle: int
+) -> tuple[object, ...]:
+    return (
+        *(wave, UUID(int=uuid7().int), admission.job, cluster, number, row.attempt, list(admission.flavors)),
+        *(admission.borrowed, cycle, row.priority, now, now + row.start_limit, Wish.LAUNCH.value, now),
+    )
 
 
 # The lowest indices of a job's tasks that may (still, or again) be started.
@@ -218,37 +228,28 @@ def _open_indices(admissions: Sequence[Admission]) -> dict[int, Iterator[int]]:
     return {job: iter(indices) for job, indices in found.items()}
 
 
-def _tasks(wave: Wave, admission: Admission, groups: Sequence[Group], indices: Iterator[int] | None) -> Iterator[Task]:
+def _tasks(
+    wave: int, admission: Admission, groups: Sequence[Group], indices: Iterator[int] | None
+) -> Iterator[tuple[int, ...]]:
     """Yield the wave's tasks: of a gang all, numbered over its groups; else one for each of ``indices``."""
     first = first_indices([(group.tasks, group.most) for group in groups])
     inside = [count() for _ in groups]
     for placed in admission.placed:
-        group = groups[placed.group]
+        group, flavor = groups[placed.group], admission.flavors[placed.group]
         for _ in range(placed.tasks):
-            pod_index = next(inside[placed.group])
-            yield Task(
-                wave=wave,
-                group=placed.group,
-                index=first[placed.group] + pod_index if indices is None else next(indices),
-                pod_index=pod_index,
-                node_id=placed.node,
-                flavor_id=admission.flavors[placed.group],
-                units=group.units,
-                cpu_milli=group.cpu,
-                memory=group.memory,
-            )
+            place = next(inside[placed.group])
+            index = first[placed.group] + place if indices is None else next(indices)
+            yield wave, placed.group, index, place, placed.node, flavor, group.units, group.cpu, group.memory
 
 
-def _event(wave: Wave, admission: Admission, nodes: Mapping[int, Node], now: datetime) -> JobEvent:
+def _event(
+    number: int, cycle: int, admission: Admission, nodes: Mapping[int, Node], now: datetime
+) -> tuple[object, ...]:
     places: dict[str, int] = defaultdict(int)
     for placed in admission.placed:
         places[nodes[placed.node].name] += placed.tasks
     tasks = sum(places.values())
     source = "borrowed" if admission.borrowed else "guaranteed"
-    return JobEvent(
-        job_id=admission.job,
-        at=now,
-        type="admitted",
-        summary=f"Admitted {tasks} task{'s' * (tasks != 1)} on {len(places)} node{'s' * (len(places) != 1)}, {source}",
-        details={"cycle": wave.cycle, "wave": wave.number, "borrowed": admission.borrowed, "nodes": places},
-    )
+    summary = f"Admitted {tasks} task{'s' * (tasks != 1)} on {len(places)} node{'s' * (len(places) != 1)}, {source}"
+    details = {"cycle": cycle, "wave": number, "borrowed": admission.borrowed, "nodes": places}
+    return admission.job, now, "admitted", summary, json.dumps(details)

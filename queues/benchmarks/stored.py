@@ -12,6 +12,7 @@ from django.db import connection
 
 from queues import cycle
 from queues.admission.world import HOUR
+from queues.benchmarks.deciding import SHAPES
 from queues.benchmarks.results import Result, Setting
 from queues.benchmarks.stage import rank
 from queues.benchmarks.storedworld import PER_NODE, StoredWorld, build
@@ -80,7 +81,7 @@ def turns(setting: Setting, sizes: Sizes) -> Iterator[Result]:
         random = Random(setting.seed)  # noqa: S311  a repeatable world, no secret
         if world is None or nodes != before:
             _empty()
-            world, before = build(nodes, random=random, at=START), nodes
+            world, before = build(nodes, random=random, at=START, shapes=max(1, SHAPES // setting.part)), nodes
             world.add_jobs(waiting + 8 * nodes, START)
             yield from _fill(label)
         else:
@@ -121,6 +122,9 @@ def _measure(label: str, random: Random, target: str) -> Iterator[Result]:
     laps: dict[str, list[float]] = {"turn": []}
     running = list(Wave.objects.filter(state__in=sorted(HOLDING)).order_by("id").values_list("id", flat=True))
     last = Decision.objects.latest("at").at
+    Task.objects.filter(state="pending").update(state="running", started_at=last)
+    Wave.objects.filter(state="admitted").update(state="running", started_at=last, wish_due_at=None, deadline_at=None)
+    Job.objects.filter(state="admitted").update(state="running", state_since=last, started_at=last)
     for number in range(1, TURNS + 1):
         now = last + timedelta(seconds=number)
         if running:
@@ -152,7 +156,7 @@ def admissions(setting: Setting) -> Iterator[Result]:
     count = ADMISSIONS // setting.part
     _empty()
     random = Random(setting.seed)  # noqa: S311  a repeatable world, no secret
-    world = build(-(-count // PER_NODE), random=random, at=START, draw=lambda _: (1, 1, HOUR, 0), borrow=None)
+    world = build(-(-count // PER_NODE), random=random, at=START, draw=lambda _: (1, 1, HOUR, 0), borrow=None, shapes=1)
     world.add_jobs(count, START)
     started, took, longest = 0, 0.0, 0.0
     for number in range(1, MOST_FILLING):

@@ -73,9 +73,15 @@ class StoredWorld:
 
 
 def build(
-    nodes: int, *, random: Random, at: datetime, draw: Callable[[Random], Shape] = shape, borrow: int | None = 0
+    nodes: int,
+    *,
+    random: Random,
+    at: datetime,
+    draw: Callable[[Random], Shape] = shape,
+    borrow: int | None = 0,
+    shapes: int = SHAPES,
 ) -> StoredWorld:
-    """Make 20 departments of 10 leaves with 40 shapes each, as ``draw`` gives them, and nodes of 8."""
+    """Make 20 departments of 10 leaves with ``shapes`` shapes each, as ``draw`` gives them, and nodes of 8."""
     flavor = Flavor.objects.create(name="bench", installed=PER_NODE * nodes, usable=PER_NODE * nodes, created_at=at)
     cluster = ClusterState.objects.create(name="bench", heard_at=at, listed_at=at)
     Node.objects.bulk_create(_nodes(nodes, cluster, flavor, at), batch_size=5000)
@@ -86,7 +92,7 @@ def build(
     wanted = [
         (queue.id, urgency, _ask(flavor.id, tasks, units, limit))
         for queue in queues
-        for tasks, units, limit, urgency in (draw(random) for _ in range(SHAPES))
+        for tasks, units, limit, urgency in (draw(random) for _ in range(shapes))
     ]
     classes.ensure(wanted)
     _templates(users[0], priority, at)

@@ -195,7 +195,7 @@ def test_what_is_kept_between_snapshots_is_what_a_cold_one_reads(lab: Lab) -> No
     ]
 
     for change in changes:
-        change()
+        change()  # type: ignore[no-untyped-call]
         warm = seen()
         snapshot.forget()
         assert warm == seen()

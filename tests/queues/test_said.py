@@ -1,0 +1,78 @@
+"""Verdicts between decisions: only what differs is written, and only who did not decide last reads them."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from queues import said
+from queues.admission.decide import Verdict as Said
+from queues.admission.reasons import Code, Reason
+from queues.models import Decision, Verdict
+from tests.queues.lab import MINUTE, NOW, Lab
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def lab(transactional_db: None) -> Iterator[Lab]:  # noqa: ARG001  asks for the database
+    said.forget()
+    yield Lab()
+    said.forget()
+
+
+def decide(lab: Lab, code: Code, *, minute: int = 0, units: int = 1) -> tuple[int, list[str]]:
+    """Say one verdict in a new cycle; return how many rows changed, and the statements on verdicts."""
+    job = lab.job_class  # type: ignore[attr-defined]
+    cycle = Decision.objects.create(at=NOW, digest="d", classes=1, admissions=0, tasks=0, units=0).id
+    verdict = Said(job_class=job, user=None, reason=Reason(code=code, numbers=(("needs", units),)))
+    with CaptureQueriesContext(connection) as queries, transaction.atomic():
+        changed = said.keep([verdict], now=NOW + minute * MINUTE, cycle=cycle)
+    return changed, [query["sql"][:6] for query in queries if "queues_verdict" in query["sql"]]
+
+
+@pytest.fixture
+def waits(lab: Lab) -> Lab:
+    lab.job_class = lab.submit().job_class_id  # type: ignore[attr-defined]
+    return lab
+
+
+def test_who_decided_last_reads_nothing_and_writes_only_what_differs(waits: Lab) -> None:
+    first = decide(waits, Code.BEHIND)
+    same = decide(waits, Code.BEHIND, minute=1)
+    other = decide(waits, Code.FRAGMENTED, minute=2)
+
+    assert first == (1, ["SELECT", "INSERT"])
+    assert same == (0, [])
+    assert other == (1, ["INSERT"])
+    row = Verdict.objects.get()
+    assert (row.code, row.since) == ("FRAGMENTED", NOW + 2 * MINUTE)
+
+
+def test_numbers_may_change_while_the_reason_stays_since_when_it_began(waits: Lab) -> None:
+    decide(waits, Code.BEHIND)
+    decide(waits, Code.BEHIND, minute=1, units=2)
+
+    row = Verdict.objects.get()
+    assert (row.numbers, row.since) == ({"needs": 2}, NOW)
+
+
+def test_after_another_process_has_decided_the_rows_are_read(waits: Lab) -> None:
+    decide(waits, Code.BEHIND)
+    Verdict.objects.update(code="FRAGMENTED")
+    Decision.objects.create(at=NOW, digest="d", classes=1, admissions=0, tasks=0, units=0)
+
+    assert decide(waits, Code.BEHIND, minute=1) == (1, ["SELECT", "INSERT"])
+    assert Verdict.objects.get().code == "BEHIND"
+
+
+def test_what_was_rolled_back_is_not_remembered(waits: Lab) -> None:
+    decide(waits, Code.BEHIND)
+    with transaction.atomic():
+        cycle = Decision.objects.create(at=NOW, digest="d", classes=1, admissions=0, tasks=0, units=0).id
+        said.keep([], now=NOW, cycle=cycle)
+        transaction.set_rollback(True)
+
+    assert decide(waits, Code.BEHIND)[0] == 0
+    assert Verdict.objects.get().code == "BEHIND"
