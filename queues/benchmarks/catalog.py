@@ -24,7 +24,6 @@ Benchmark = Callable[[Setting], Iterator[Result]]
 BENCHMARKS: dict[str, Benchmark] = {
     "decide": deciding.decide,
     "decide-stored": stored.decide_stored,
-    "admit-stored": stored.admit_stored,
     "kueue-baseline": kueue.baseline,
     "kueue-large": kueue.large,
     "packing": packing.packing,

@@ -1,30 +1,32 @@
 """How long a whole turn of the loop takes on PostgreSQL: load, decide, apply; one event before each turn."""
 
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 
-from django.db import connection
+from django.db import connection, connections
 
 from queues import cycle
-from queues.admission.world import HOUR
+from queues.benchmarks import home
 from queues.benchmarks.deciding import SHAPES
 from queues.benchmarks.results import Result, Setting
 from queues.benchmarks.stage import rank
-from queues.benchmarks.storedworld import PER_NODE, StoredWorld, build
+from queues.benchmarks.storedworld import StoredWorld, build
 from queues.models import Decision, Job, Task, Wave
 from queues.states import HOLDING
+from stack.ensemble import Ensemble
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 SIZES = ((10_000, 1_000), (100_000, 1_000), (1_000_000, 1_000), (100_000, 10_000))
 TARGETS = {(10_000, 1_000): "p99 <= 25 ms", (100_000, 10_000): "p99 <= 150 ms"}
 TURNS = 20
 MOST_FILLING = 20
-ADMISSIONS = 20_000
 ROUNDS, TRANSACTIONS = 3, 200
 # Tables that grow with what waits, ran or happened: no turn may read them from end to end.
 GROWING = frozenset({"queues_job", "queues_jobevent", "queues_taskgroup", "queues_decision", "queues_eviction"})
@@ -38,21 +40,18 @@ def decide_stored(setting: Setting) -> Iterator[Result]:
         yield from turns(setting, SIZES if setting.part == 1 else SIZES[:1])
 
 
-def admit_stored(setting: Setting) -> Iterator[Result]:
-    """Admit 20k jobs for which there is room in as few turns as it takes, written to PostgreSQL."""
-    with scratch():
-        yield from admissions(setting)
-
-
 @contextmanager
 def scratch() -> Iterator[None]:
-    """Work in a database of its own on the same server; it goes when it is done with."""
-    name = connection.settings_dict["NAME"]
-    connection.creation.create_test_db(verbosity=0, autoclobber=True)
-    try:
-        yield
-    finally:
-        connection.creation.destroy_test_db(str(name), verbosity=0)
+    """Work in a PostgreSQL of its own."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-", ignore_cleanup_errors=True) as folder:
+        ensemble = Ensemble(Path(folder), clusters="")
+        try:
+            ensemble.prepare()
+            home.settle(ensemble)
+            yield
+        finally:
+            connections.close_all()
+            ensemble.close()
 
 
 def calibrate() -> Iterator[Result]:
@@ -149,28 +148,6 @@ def _measure(label: str, random: Random, target: str) -> Iterator[Result]:
     yield Result(
         name=f"{label}/scans", value=len(watched.scans), unit="statements that read a growing table whole", target="0"
     )
-
-
-def admissions(setting: Setting) -> Iterator[Result]:
-    """Admit as many one-unit jobs as there are units."""
-    count = ADMISSIONS // setting.part
-    _empty()
-    random = Random(setting.seed)  # noqa: S311  a repeatable world, no secret
-    world = build(-(-count // PER_NODE), random=random, at=START, draw=lambda _: (1, 1, HOUR, 0), borrow=None, shapes=1)
-    world.add_jobs(count, START)
-    started, took, longest = 0, 0.0, 0.0
-    for number in range(1, MOST_FILLING):
-        since = time.perf_counter()
-        more = _turn(START + timedelta(seconds=number))
-        if not more:
-            break
-        started, took = started + more, took + time.perf_counter() - since
-        longest = max(longest, Decision.objects.latest("id").durations["apply"])
-    yield Result(name="admit-stored/admitted", value=started, unit="jobs")
-    yield Result(
-        name="admit-stored/rate", value=started / took, unit="jobs/s decided and persisted", target=">= 1,000/s"
-    )
-    yield Result(name="admit-stored/apply", value=longest, unit="ms the longest transaction")
 
 
 class Watched:

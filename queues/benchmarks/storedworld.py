@@ -1,6 +1,6 @@
 """A large installation as rows, made by the database itself: nodes, teams, classes and waiting jobs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -11,7 +11,7 @@ from django.db import connection
 
 from queues import classes
 from queues.admission.world import Ask, Group, JobShape, Milliseconds
-from queues.benchmarks.deciding import DEPARTMENTS, FULL, LEAVES, SHAPES, Shape, shape
+from queues.benchmarks.deciding import DEPARTMENTS, FULL, LEAVES, SHAPES, shape
 from queues.models import ClusterState, Job, JobClass, Node, PriorityClass, Queue, TaskGroup
 from queues.states import JobState
 from tenants.models import Flavor, Quota, Team, User
@@ -72,27 +72,19 @@ class StoredWorld:
         self.jobs += count
 
 
-def build(
-    nodes: int,
-    *,
-    random: Random,
-    at: datetime,
-    draw: Callable[[Random], Shape] = shape,
-    borrow: int | None = 0,
-    shapes: int = SHAPES,
-) -> StoredWorld:
-    """Make 20 departments of 10 leaves with ``shapes`` shapes each, as ``draw`` gives them, and nodes of 8."""
+def build(nodes: int, *, random: Random, at: datetime, shapes: int = SHAPES) -> StoredWorld:
+    """Make 20 departments of 10 leaves with ``shapes`` shapes each, and nodes of 8."""
     flavor = Flavor.objects.create(name="bench", installed=PER_NODE * nodes, usable=PER_NODE * nodes, created_at=at)
     cluster = ClusterState.objects.create(name="bench", heard_at=at, listed_at=at)
     Node.objects.bulk_create(_nodes(nodes, cluster, flavor, at), batch_size=5000)
     users = User.objects.bulk_create(User(username=f"bench{number}") for number in range(USERS))
     priority = PriorityClass.objects.create(name="bench", value=0)
     part = max(1, PER_NODE * nodes * FULL // 100 // (DEPARTMENTS * LEAVES))
-    queues = [queue for number in range(DEPARTMENTS) for queue in _department(number, flavor, part, at, borrow=borrow)]
+    queues = [queue for number in range(DEPARTMENTS) for queue in _department(number, flavor, part, at)]
     wanted = [
         (queue.id, urgency, _ask(flavor.id, tasks, units, limit))
         for queue in queues
-        for tasks, units, limit, urgency in (draw(random) for _ in range(shapes))
+        for tasks, units, limit, urgency in (shape(random) for _ in range(shapes))
     ]
     classes.ensure(wanted)
     _templates(users[0], priority, at)
@@ -168,12 +160,12 @@ def _nodes(count: int, cluster: ClusterState, flavor: Flavor, at: datetime) -> I
         )
 
 
-def _department(number: int, flavor: Flavor, part: int, at: datetime, *, borrow: int | None) -> list[Queue]:
+def _department(number: int, flavor: Flavor, part: int, at: datetime) -> list[Queue]:
     parent = Team.objects.create(name=f"bench-{number}", created_at=at)
     leaves = [
         Team.objects.create(name=f"bench-{number}-{place}", parent=parent, created_at=at) for place in range(LEAVES)
     ]
-    Quota.objects.bulk_create(Quota(team=leaf, flavor=flavor, guaranteed=part, borrow_limit=borrow) for leaf in leaves)
+    Quota.objects.bulk_create(Quota(team=leaf, flavor=flavor, guaranteed=part, borrow_limit=0) for leaf in leaves)
     return Queue.objects.bulk_create(
         Queue(team=leaf, name="default", hold_after=timedelta(minutes=30), created_at=at) for leaf in leaves
     )
