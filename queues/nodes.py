@@ -175,10 +175,19 @@ def _used(pods: Collection[PodSeen], resource: str | None) -> tuple[int, int, in
     return units, cpu, sum(pod.memory for pod in pods), len(pods)
 
 
+def count_flavors() -> None:
+    """Keep how many units of each flavor are there, and usable, after a cluster went or came."""
+    _count_flavors(list(Flavor.objects.order_by("id")))
+
+
 def _count_flavors(flavors: Iterable[Flavor]) -> None:
     """Keep how many units of each flavor are there, and usable."""
-    usable = Q(ready=True, cordoned=False, tainted=False)
-    rows = Node.objects.filter(gone_at__isnull=True, flavor__isnull=False).order_by().values("flavor_id")
+    usable = Q(ready=True, cordoned=False, tainted=False, cluster__away=False)
+    rows = (
+        Node.objects.filter(gone_at__isnull=True, flavor__isnull=False, cluster__retired_at=None)
+        .order_by()
+        .values("flavor_id")
+    )
     counts = rows.annotate(there=Sum("units"), ready_now=Sum("units", filter=usable, default=0))
     found = {row["flavor_id"]: (row["there"], row["ready_now"]) for row in counts}
     for flavor in flavors:

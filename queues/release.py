@@ -83,9 +83,11 @@ def release_due(clock: Clock, *, clusters: Mapping[str, Cluster], fences: Fences
 def take(now: datetime, lease: datetime) -> list[Wave]:
     """Lease what is due, oldest first, passing over what other workers have."""
     with transaction.atomic():
-        due = Wave.objects.filter(wish_due_at__lte=now).order_by("wish_due_at", "id")
+        # A cluster that does not answer would keep every thread waiting, and the other clusters with them.
+        reachable = Wave.objects.filter(wish_due_at__lte=now, cluster__unreachable_since=None)
+        due = reachable.order_by("wish_due_at", "id")
         due = due.exclude(Q(tails.awaited(now), wish=Wish.STOP))
-        ids = list(due.select_for_update(skip_locked=True).values_list("id", flat=True)[:BATCH])
+        ids = list(due.select_for_update(of=("self",), skip_locked=True).values_list("id", flat=True)[:BATCH])
         Wave.objects.filter(id__in=ids).update(wish_due_at=lease)
     rows = Wave.objects.filter(id__in=ids).order_by("id")
     return list(rows.select_related("cluster", "base", "job__team", "job__queue", "job__priority_class"))

@@ -40,8 +40,9 @@ def remove_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster]
 
 def _take(now: datetime, lease: datetime) -> list[Eviction]:
     with transaction.atomic():
-        due = Eviction.objects.filter(due_at__lte=now).order_by("due_at", "id")
-        ids = list(due.select_for_update(skip_locked=True).values_list("id", flat=True)[:BATCH])
+        reachable = Eviction.objects.filter(due_at__lte=now, wave__cluster__unreachable_since=None)
+        due = reachable.order_by("due_at", "id")
+        ids = list(due.select_for_update(of=("self",), skip_locked=True).values_list("id", flat=True)[:BATCH])
         Eviction.objects.filter(id__in=ids).update(due_at=lease)
     rows = Eviction.objects.filter(id__in=ids).select_related("wave__cluster", "wave__job__team").order_by("id")
     return list(rows)

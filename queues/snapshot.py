@@ -32,6 +32,7 @@ from queues.admission.world import (
 from queues.attempts import attempts
 from queues.attempts import forget as forget_attempts
 from queues.classes import ask_from_json
+from queues.models import ClusterState
 from queues.models import JobClass as StoredClass
 from queues.models import Node as StoredNode
 from queues.models import Queue as StoredQueue
@@ -177,7 +178,8 @@ _known_nodes: warm.Warm[Node] = warm.Warm()
 def _nodes() -> tuple[Node, ...]:
     """Return nodes of a flavor: those that are there, and those that have left with tasks of ours."""
     found = warm.versions(_NODES, [sorted(TASK_HOLDING)])
-    return _known_nodes.read(found, _read_nodes, key=tuple(settings.TIDEGATE_LEVELS.values()))
+    away = ClusterState.objects.filter(away=True).order_by("id").values_list("id", flat=True)
+    return _known_nodes.read(found, _read_nodes, key=(*settings.TIDEGATE_LEVELS.values(), *away))
 
 
 def _read_nodes(ids: list[int]) -> Iterator[tuple[int, Node]]:
@@ -196,7 +198,7 @@ def _read_nodes(ids: list[int]) -> Iterator[tuple[int, Node]]:
                 pods=row.pods,
                 labels=tuple(sorted({**row.labels, LABEL_CLUSTER: row.cluster.name}.items())),
                 domains=tuple(row.labels.get(label) for label in settings.TIDEGATE_LEVELS.values()),
-                state=_state(row),
+                state=NodeState.LOST if row.cluster.away else _state(row),
                 outside_units=row.outside_units,
                 outside_cpu=row.outside_cpu_milli,
                 outside_memory=row.outside_memory,

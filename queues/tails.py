@@ -72,8 +72,9 @@ def keep_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster], 
 
 def _take(now: datetime, lease: datetime) -> list[KeptLog]:
     with transaction.atomic():
-        due = KeptLog.objects.filter(due_at__lte=now).order_by("due_at", "task_id")
-        ids = list(due.select_for_update(skip_locked=True).values_list("task_id", flat=True)[:BATCH])
+        reachable = KeptLog.objects.filter(due_at__lte=now, task__wave__cluster__unreachable_since=None)
+        due = reachable.order_by("due_at", "task_id")
+        ids = list(due.select_for_update(of=("self",), skip_locked=True).values_list("task_id", flat=True)[:BATCH])
         KeptLog.objects.filter(task__in=ids).update(due_at=lease)
     rows = KeptLog.objects.filter(task__in=ids).select_related("task__wave__cluster", "task__wave__job__team")
     return list(rows.defer("task__wave__job__spec").order_by("task_id"))

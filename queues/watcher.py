@@ -5,19 +5,21 @@ The list alone is enough to be right; the watch makes it quick.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Value
+from django.db.models.functions import Coalesce
 
 from clusters.port import Change, Cluster, ClusterError, Gone, Unreachable
 from queues import hints
 from queues.models import ClusterState
+from queues.nodes import count_flavors
 from queues.reconcile import Findings, awaits_list, follow, reconcile
 from queues.topics import topics_of
 from queues.view import View
@@ -36,6 +38,8 @@ HEARD_SECONDS = 5.0
 LEAST_BETWEEN_LISTS = 2.0
 LONGEST_PAUSE = 30.0
 LONGEST_ASKED_PAUSE = 60.0
+# A cluster that does not answer for so long is not counted on; a restart of its API server is over before.
+AWAY_AFTER = timedelta(seconds=30)
 
 
 class Feed:
@@ -94,6 +98,7 @@ class Follower:
         self._strays: set[str] = set()
         self._failures = 0
         self._locked_on: object = None
+        self._version = ""
         self._row: int | None = None
 
     def run(self, stop: Event) -> None:
@@ -148,10 +153,15 @@ class Follower:
         view = View(self.cluster.inventory(), as_of=as_of)
         self.lists += 1
         now = self.clock()
-        self._state().update(listed_at=now, heard_at=now, unreachable_since=None, error="")
+        back = self._note_answer(now)
         findings = reconcile(self._id(), view, now=now)
         view.settle()
         self._act(findings)
+        if back:
+            # What was not told meanwhile is told now, and its nodes are counted on again.
+            hints.wake()
+            hints.tell_clusters()
+            hints.tell_pages("nodes", "jobs", "queue")
         self._stop_strays(findings)
         return view
 
@@ -198,7 +208,21 @@ class Follower:
         state = self._state()
         state.filter(unreachable_since=None).update(unreachable_since=now)
         state.update(error=str(error)[:1000])
+        if state.filter(away=False, unreachable_since__lte=now - AWAY_AFTER).update(away=True):
+            count_flavors()
+            hints.wake()
         hints.tell_pages("nodes")
+
+    def _note_answer(self, now: datetime) -> bool:
+        """Note that the cluster answers; return whether it did not before."""
+        back = self._state().filter(unreachable_since__isnull=False)
+        answers = {"unreachable_since": None, "away": False, "retired_at": None, "error": ""}
+        changed = bool(back.update(**answers))
+        self._state().update(listed_at=now, heard_at=now)
+        if not self._version:
+            self._version = self.cluster.check()
+            self._state().update(kubernetes_version=self._version[:60])
+        return changed
 
     def _pause(self) -> float:
         self._failures += 1
@@ -228,3 +252,12 @@ def _asked_pause(error: ClusterError) -> float:
     """Return the seconds for which the API server asked to be left alone."""
     asked = error.retry_after if isinstance(error, Unreachable) else None
     return min(asked or 0.0, LONGEST_ASKED_PAUSE)
+
+
+def retire_others(names: Iterable[str], *, now: datetime) -> None:
+    """Count no more on clusters that are not configured any more; their rows stay, since finished tasks name them."""
+    others = ClusterState.objects.exclude(name__in=names).filter(retired_at=None)
+    since = Coalesce("unreachable_since", Value(now))
+    if others.update(retired_at=now, away=True, unreachable_since=since, error="It is not configured any more."):
+        count_flavors()
+        hints.wake()

@@ -1,11 +1,12 @@
 """One decision: a world and its waiting jobs in, admissions and reasons out."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from queues.admission.board import Board
 from queues.admission.frame import Memory
 from queues.admission.holders import as_hold
+from queues.admission.nodes import Path
 from queues.admission.outcome import Admission, Keep, Outcome, Verdict
 from queues.admission.passes import Passes
 from queues.admission.reasons import Code, Reason
@@ -37,7 +38,7 @@ def decide(world: World, heads: Heads, memory: Memory | None = None) -> Outcome:
         if passes.waits(job_class):
             verdicts.extend(_verdicts(judge, job_class))
     return Outcome(
-        admissions=_merged(passes.record.starts),
+        admissions=_merged(passes.record.starts, board.ground.paths),
         verdicts=tuple(verdicts),
         evictions=tuple(passes.record.evictions),
         claims=tuple(sorted(board.claims.values(), key=lambda row: row.id)),
@@ -104,13 +105,14 @@ def _verdicts(judge: Judge, job_class: JobClass) -> Iterator[Verdict]:
             yield Verdict(job_class=job_class.id, user=user, reason=limited)
 
 
-def _merged(starts: list[Start]) -> tuple[Admission, ...]:
-    """Merge the steps of each job (on the same flavors) into one admission, at the place of its first step."""
-    steps: dict[tuple[int, tuple[int, ...]], list[Start]] = {}
+def _merged(starts: list[Start], paths: Mapping[int, Path]) -> tuple[Admission, ...]:
+    """Merge the steps of each job on the same flavors and cluster into one admission, at the place of its first."""
+    steps: dict[tuple[int, tuple[int, ...], object], list[Start]] = {}
     for start in starts:
-        steps.setdefault((start.job, start.option.flavors), []).append(start)
+        cluster = paths[start.placed[0].node][0]
+        steps.setdefault((start.job, start.option.flavors, cluster), []).append(start)
     admissions = []
-    for (job, flavors), rows in steps.items():
+    for (job, flavors, _), rows in steps.items():
         tasks: Counter[tuple[int, int]] = Counter()
         for row in rows:
             for placed in row.placed:

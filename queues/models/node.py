@@ -13,7 +13,8 @@ from tenants.models import Flavor
 class ClusterState(models.Model):
     """One Kubernetes cluster and how fresh our picture of it is.
 
-    ``unreachable_since`` is set while it does not answer.
+    ``unreachable_since`` is set while it does not answer: nothing is told to it meanwhile. ``away``: that has lasted,
+    so its nodes are not counted on. ``retired_at``: it is not configured any more.
     """
 
     name = models.CharField(max_length=63, unique=True)
@@ -21,7 +22,21 @@ class ClusterState(models.Model):
     listed_at = models.DateTimeField(null=True)
     heard_at = models.DateTimeField(null=True)
     unreachable_since = models.DateTimeField(null=True)
+    away = models.BooleanField(default=False)
+    retired_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
+
+    class Meta:
+        """What is away does not answer, and what is retired is away."""
+
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                name="cluster_away_only_if_unreachable", condition=Q(away=False) | Q(unreachable_since__isnull=False)
+            ),
+            models.CheckConstraint(
+                name="cluster_retired_only_if_away", condition=Q(retired_at__isnull=True) | Q(away=True)
+            ),
+        ]
 
     def __str__(self) -> str:
         """Return the name."""

@@ -57,7 +57,7 @@ def _teams() -> tuple[Team, ...]:
 
 
 def _nodes() -> Iterator[Node]:
-    usable = Q(ready=True, cordoned=False, tainted=False, gone_at=None)
+    usable = Q(ready=True, cordoned=False, tainted=False, gone_at=None, cluster__away=False)
     held = Task.objects.filter(state__in=sorted(TASK_HOLDING)).values("node")
     there = StoredNode.objects.filter(Q(gone_at=None) | Q(id__in=held), flavor__isnull=False)
     columns = ("id", "name", "cluster_id", "flavor_id", "units", "outside_units", "gone_at")

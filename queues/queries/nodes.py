@@ -19,10 +19,11 @@ SHOWN = (
 )
 # The first that holds is the one that is told.
 STATES = {
-    "ready": Q(ready=True, cordoned=False, tainted=False),
-    "cordoned": Q(ready=True, cordoned=True),
-    "tainted": Q(ready=True, cordoned=False, tainted=True),
-    "not ready": Q(ready=False),
+    "unknown": Q(cluster__away=True),
+    "ready": Q(ready=True, cordoned=False, tainted=False, cluster__away=False),
+    "cordoned": Q(ready=True, cordoned=True, cluster__away=False),
+    "tainted": Q(ready=True, cordoned=False, tainted=True, cluster__away=False),
+    "not ready": Q(ready=False, cluster__away=False),
 }
 
 
@@ -133,6 +134,7 @@ def _waves(ids: set[int]) -> dict[int, Wave]:
 
 def _row(node: Node, used: int, cells: tuple[Cell, ...] = ()) -> NodeRow:
     state, why = _state(node)
+    usable = node.usable and not node.cluster.away
     return NodeRow(
         id=node.id,
         name=node.name,
@@ -142,8 +144,8 @@ def _row(node: Node, used: int, cells: tuple[Cell, ...] = ()) -> NodeRow:
         units=node.units,
         used=used,
         outside=node.outside_units,
-        free=max(0, node.units - used - node.outside_units) if node.usable else 0,
-        usable=node.usable,
+        free=max(0, node.units - used - node.outside_units) if usable else 0,
+        usable=usable,
         state=state,
         why=why,
         cells=cells,
@@ -160,6 +162,10 @@ def _state(node: Node) -> tuple[str, str]:
     """Return one word for where a machine stands, and why it cannot be used."""
     if node.gone_at is not None:
         return "gone", f"It left the cluster at {node.gone_at:%Y-%m-%d %H:%M} UTC."
+    if node.cluster.away:
+        since = node.cluster.unreachable_since
+        when = f" since {since:%Y-%m-%d %H:%M} UTC" if since else ""
+        return "unknown", f"Its cluster has not answered{when}: what is on it may have changed."
     if not node.ready:
         return "not ready", "Kubernetes says that it is not ready."
     if node.cordoned:

@@ -52,7 +52,7 @@ def freshness() -> Freshness:
                 unreachable_since=row.unreachable_since,
                 error=row.error,
             )
-            for row in ClusterState.objects.order_by("name", "id")
+            for row in ClusterState.objects.filter(retired_at=None).order_by("name", "id")
         ),
     )
 
@@ -68,7 +68,9 @@ def _attention(by: Actor, fresh: Freshness, now: datetime) -> Iterator[Attention
 
 
 def _nodes() -> Iterator[Attention]:
-    sick = Node.objects.filter(gone_at=None, flavor__isnull=False).exclude(ready=True, cordoned=False, tainted=False)
+    sick = Node.objects.filter(gone_at=None, flavor__isnull=False, cluster__away=False).exclude(
+        ready=True, cordoned=False, tainted=False
+    )
     found = list(sick.select_related("cluster", "flavor").order_by("-changed_at", "id")[:SHOWN])
     for node, row in zip(found, node_rows(found), strict=True):
         yield Attention(

@@ -5,12 +5,14 @@ from datetime import datetime
 
 from queues import wording
 from queues.admission.reasons import Code
-from queues.models import Job, Verdict
+from queues.models import Job, Verdict, Wave
+from queues.progress import Trouble
 from queues.queries.rows import Action, Blocker, ReasonRow
-from queues.states import ENDED, JobState
+from queues.states import ENDED, HOLDING, JobState
 from tenants.permissions import Actor, Permission, visible_teams
 
 OTHERS = "another team"
+ON_CLUSTER = frozenset({JobState.ADMITTED, JobState.RUNNING, JobState.EVICTING})
 OUR_IDS = frozenset({"job", "claim"})
 
 Verdicts = dict[tuple[int, int | None, int | None], Verdict]
@@ -21,12 +23,14 @@ class Reasons:
     """The reasons of some jobs, read in one statement (two where a reason names a team)."""
 
     def __init__(self, jobs: Iterable[Job], by: Actor) -> None:
-        """Read the verdicts of the jobs that wait."""
+        """Read the verdicts of the jobs that wait, and which others are on a cluster that does not answer."""
+        jobs = list(jobs)
         classes = {job.job_class_id for job in jobs if job.waiting_tasks}
         self._verdicts: Verdicts = {}
         if classes:
             rows = Verdict.objects.filter(job_class__in=classes).order_by("id")
             self._verdicts = {(row.job_class_id, row.user_id, getattr(row, "job_id", None)): row for row in rows}
+        self._away = _on_silent_clusters([job.id for job in jobs if job.state in ON_CLUSTER])
         self._by = by
         self._teams: frozenset[str] | None = None
 
@@ -35,6 +39,8 @@ class Reasons:
         state = JobState(job.state)
         if state is JobState.HELD:
             return _plain(Code.HELD, job.state_since)
+        if job.id in self._away:
+            return _silent(*self._away[job.id])
         if job.backoff_until is not None:
             return self._backing_off(job, job.backoff_until)
         if job.waiting_tasks and state not in ENDED and state is not JobState.EVICTING:
@@ -98,3 +104,18 @@ class Reasons:
 
 def _plain(code: str, since: datetime) -> ReasonRow:
     return ReasonRow(code=code, permanent=False, summary=wording.sentence(code, {}), since=since)
+
+
+def _on_silent_clusters(jobs: list[int]) -> dict[int, tuple[str, datetime]]:
+    """Return, of jobs with tasks on a cluster that does not answer, its name and since when."""
+    if not jobs:
+        return {}
+    waves = Wave.objects.filter(job__in=jobs, state__in=HOLDING, cluster__unreachable_since__isnull=False)
+    rows = waves.order_by("-id").values_list("job_id", "cluster__name", "cluster__unreachable_since")
+    return {job: (name, since) for job, name, since in rows if since is not None}
+
+
+def _silent(cluster: str, since: datetime) -> ReasonRow:
+    text = f"Cluster {cluster} has not answered since {since:%H:%M:%S} UTC: what this job does there is unknown until it does."
+    details: dict[str, int | str] = {"cluster": cluster}
+    return ReasonRow(code=Trouble.CLUSTER_UNREACHABLE, permanent=False, summary=text, since=since, details=details)

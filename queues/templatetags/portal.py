@@ -43,6 +43,7 @@ STATES = {
     "tainted": ("tainted", "ban", "warn"),
     "not ready": ("not ready", "triangle-alert", "bad"),
     "gone": ("gone", "unplug", "bad"),
+    "unknown": ("unknown", "unplug", "warn"),
 }
 UNKNOWN = ("circle-dot", "")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from queues.queries.rows import NodeRow
 
-STATES = ("ready", "cordoned", "tainted", "not ready")
+STATES = ("ready", "cordoned", "tainted", "not ready", "unknown")
 NOT_USABLE = "not usable"
 
 

@@ -92,7 +92,7 @@ def test_why_a_task_failed_is_told_when_its_pod_is_gone(lab: Lab, stage: Stage, 
 
 def test_without_javascript_the_log_is_a_link_to_text(lab: Lab, stage: Stage, visit: Visit) -> None:
     job = runs(stage)
-    page = visit(lab.ann, f"/jobs/{job.uid}?tab=logs", java_script_enabled=False)
+    page = visit(lab.ann, f"/jobs/{job.uid}?tab=logs", java_script_enabled=False, expect=("favicon",))
 
     page.get_by_role("link", name="Open the log as text").click()
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from clusters.port import ClusterError
 from queues import fleet
-from queues.watcher import Follower
+from queues.watcher import Follower, retire_others
 
 
 class Command(BaseCommand):
@@ -26,6 +26,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         if not clusters:
             raise CommandError("no cluster is configured: set TIDEGATE_CLUSTERS=NAME=KUBECONFIG or TIDEGATE_KUBECONFIG")
+        retire_others(clusters, now=timezone.now())
         stop = Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
