@@ -30,7 +30,7 @@ FIRM_GRACE_SECONDS = 1
 def remove_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster]) -> int:
     """Tell the clusters which pods have to go; return how many evictions were told."""
     lease = clock() + LEASE
-    rows = _take(clock(), lease)
+    rows = take(clock(), lease)
     for row in rows:
         after, failed = _tell(row, clusters, clock())
         standing = Eviction.objects.filter(id=row.id, due_at=lease)
@@ -38,7 +38,8 @@ def remove_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster]
     return len(rows)
 
 
-def _take(now: datetime, lease: datetime) -> list[Eviction]:
+def take(now: datetime, lease: datetime) -> list[Eviction]:
+    """Lease the evictions that are due at clusters that answer."""
     with transaction.atomic():
         reachable = Eviction.objects.filter(due_at__lte=now, wave__cluster__unreachable_since=None)
         due = reachable.order_by("due_at", "id")

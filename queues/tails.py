@@ -63,14 +63,15 @@ def awaited(now: datetime) -> Exists:
 def keep_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster], threads: ThreadPoolExecutor) -> int:
     """Read and keep the tails that are due; return how many were tried."""
     lease = clock() + LEASE
-    rows = _take(clock(), lease)
+    rows = take(clock(), lease)
     found = threads.map(lambda row: _read(row.task, clusters), rows)
     for row, tail in zip(rows, found, strict=True):
         _write(row, tail, lease=lease, now=clock())
     return len(rows)
 
 
-def _take(now: datetime, lease: datetime) -> list[KeptLog]:
+def take(now: datetime, lease: datetime) -> list[KeptLog]:
+    """Lease the tails that are due at clusters that answer."""
     with transaction.atomic():
         reachable = KeptLog.objects.filter(due_at__lte=now, task__wave__cluster__unreachable_since=None)
         due = reachable.order_by("due_at", "task_id")

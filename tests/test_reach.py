@@ -119,6 +119,7 @@ ROUTES: dict[str, Line] = {
     "api/v1/queues/<str:team>/<str:name>": of_team("/api/v1/queues/nlp/default"),
     "api/v1/priority-classes": personal("/api/v1/priority-classes"),
     "api/v1/priority-classes/<str:name>": personal("/api/v1/priority-classes/normal", also=(403, 422)),
+    "api/v1/clusters": personal("/api/v1/clusters"),
     "api/v1/nodes": personal("/api/v1/nodes"),
     "api/v1/nodes/<str:name>": personal("/api/v1/nodes/h0"),
     "api/v1/allocation": personal("/api/v1/allocation"),

@@ -24,6 +24,16 @@ class NodesView(RestView):
         return self.page(found, rows=lambda page: shapes.NodeOut(node_rows(page), many=True).data, order=("id",))
 
 
+class ClustersView(RestView):
+    """/clusters."""
+
+    @extend_schema(operation_id="listClusters", responses=shapes.ClustersOut)
+    def get(self, request: Request) -> Response:
+        """List the clusters, whether each answers, and what it has."""
+        self.query()
+        return self.answer({"items": shapes.ClusterOut(queries.clusters(self.actor), many=True).data})
+
+
 class NodeView(RestView):
     """/nodes/{name}."""
 

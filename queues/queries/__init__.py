@@ -4,6 +4,7 @@ A thing that is not visible is ``NotFound``, as if it did not exist.
 """
 
 from queues.queries.bars import team_bars
+from queues.queries.clusters import clusters
 from queues.queries.decisions import decision, decisions
 from queues.queries.evictions import evictions
 from queues.queries.filters import JobFilter
@@ -22,6 +23,7 @@ __all__ = [
     "JobFilter",
     "allocation",
     "attempts",
+    "clusters",
     "count_jobs",
     "decision",
     "decisions",

@@ -116,6 +116,6 @@ def _on_silent_clusters(jobs: list[int]) -> dict[int, tuple[str, datetime]]:
 
 
 def _silent(cluster: str, since: datetime) -> ReasonRow:
-    text = f"Cluster {cluster} has not answered since {since:%H:%M:%S} UTC: what this job does there is unknown until it does."
+    text = f"Cluster {cluster} has not answered since {since:%H:%M:%S} UTC: what this job does there is unknown."
     details: dict[str, int | str] = {"cluster": cluster}
     return ReasonRow(code=Trouble.CLUSTER_UNREACHABLE, permanent=False, summary=text, since=since, details=details)

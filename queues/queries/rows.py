@@ -541,6 +541,20 @@ class ClusterRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDetail:
+    """One cluster with what it has; ``state`` is ready, unreachable (just now), away (for a while) or retired."""
+
+    name: str
+    state: str
+    kubernetes_version: str
+    listed_at: datetime | None
+    unreachable_since: datetime | None
+    nodes: int
+    usable_nodes: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
     """How old the last decision and the cluster's picture are."""
 

@@ -44,6 +44,9 @@ STATES = {
     "not ready": ("not ready", "triangle-alert", "bad"),
     "gone": ("gone", "unplug", "bad"),
     "unknown": ("unknown", "unplug", "warn"),
+    "unreachable": ("does not answer", "unplug", "warn"),
+    "away": ("does not answer", "unplug", "bad"),
+    "retired": ("not configured", "unplug", ""),
 }
 UNKNOWN = ("circle-dot", "")
 

@@ -35,7 +35,11 @@ def nodes(request: HttpRequest) -> HttpResponse:
 
     parts = {
         "fresh": Part(template="_partials/fresh.html", rows=lambda: {"freshness": queries.freshness()}, seconds=15),
-        "list": Part(template="_partials/nodes.html", rows=lambda: {"nodes": rows()}, topics=("jobs", "nodes")),
+        "list": Part(
+            template="_partials/nodes.html",
+            rows=lambda: {"nodes": rows(), "clusters": queries.clusters(by)},
+            topics=("jobs", "nodes"),
+        ),
     }
     context = {
         "now": now,

@@ -169,3 +169,14 @@ def test_ten_thousand_equal_nodes_are_one_kind() -> None:
     decided = site.decide()
 
     assert len(decided.nodes(job)) == 9000
+
+
+def test_tasks_that_start_in_two_clusters_are_two_admissions() -> None:
+    site = Site()
+    (east,), (west,) = site.node(8), site.node(8, cluster=2)
+    job = site.waits(site.team(16), units=8, tasks=2)
+
+    decided = site.decide()
+
+    rows = [(row.job, row.tasks, [placed.node for placed in row.placed]) for row in decided.outcome.admissions]
+    assert rows == [(job, 1, [east]), (job, 1, [west])]

@@ -29,6 +29,9 @@ class Scripted:
         self.stopped: list[WaveRef] = []
         self.silent = Event()
 
+    def check(self) -> str:
+        return "v1.37.2"
+
     def inventory(self) -> Inventory:
         self.lists += 1
         if self.error is not None:

@@ -60,6 +60,28 @@ class NodeOut(Out):
     why = serializers.CharField()
 
 
+class ClusterOut(Out):
+    """A cluster: ready, unreachable (for moments), away (its nodes are not counted on) or retired (configured no more).
+
+    Jobs that it runs while it does not answer are unknown, not failed.
+    """
+
+    name = serializers.CharField()
+    state = serializers.CharField()
+    kubernetes_version = serializers.CharField()
+    listed_at = serializers.DateTimeField(allow_null=True)
+    unreachable_since = serializers.DateTimeField(allow_null=True)
+    nodes = serializers.IntegerField()
+    usable_nodes = serializers.IntegerField()
+    units = serializers.IntegerField()
+
+
+class ClustersOut(Out):
+    """All clusters, by name."""
+
+    items = ClusterOut(many=True)
+
+
 class NodeWithTasksOut(NodeOut):
     """A machine with what is on it."""
 

@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 
 from queues import cycle
-from queues.models import Decision, PriorityClass, Queue
+from queues.models import ClusterState, Decision, PriorityClass, Queue
 from tenants.models import AuditEntry
 from tests.queues.api.test_jobs import JSON, client, post, submit
-from tests.queues.lab import NOW, Lab
+from tests.queues.lab import NOW, Lab, node
 
 QUEUE = "/api/v1/queues/nlp/default"
 
@@ -168,3 +168,15 @@ def test_decisions_are_shown_to_admins_and_auditors(lab: Lab) -> None:
     assert (one["decision"]["admissions"], one["admitted"][0]["team"]) == (1, "nlp")
     assert client(lab.ann).get("/api/v1/decisions").status_code == 403
     assert client(lab.root).get("/api/v1/decisions/99999999999999999999").status_code == 404
+
+
+def test_clusters_say_whether_they_answer_and_what_they_have(lab: Lab) -> None:
+    away = ClusterState.objects.create(name="west", unreachable_since=NOW, away=True, kubernetes_version="v1.37.2")
+    node(away, "h0", lab.h100)
+
+    items = client(lab.ann).get("/api/v1/clusters").json()["items"]
+
+    assert [(row["name"], row["state"], row["nodes"], row["usable_nodes"], row["units"]) for row in items] == [
+        ("default", "ready", 6, 6, 48),
+        ("west", "away", 1, 0, 8),
+    ]

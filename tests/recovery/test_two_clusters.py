@@ -1,0 +1,209 @@
+"""Two clusters at once: gangs stay in one, and what one of them suffers does not touch the other."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from django.db import connections
+from django.utils import timezone
+from pytest_django import Settings
+
+from clusters.emulator import Emulator
+from clusters.kube import KubeCluster, connect
+from clusters.port import PodPhase, PodSeen
+from queues import cycle, queries, release, watcher
+from queues.models import ClusterState, Job, Node, Wave
+from queues.states import JobState
+from queues.watcher import Follower, retire_others
+from tests.clusters.contract.ground import OWN_LABEL, Ground, Site
+from tests.clusters.faulty import failure
+from tests.kubernetes.proxy import Proxy
+from tests.loop.stage import Stage, state
+from tests.queues.lab import Lab
+from tests.recovery.scene import PAUSE
+
+EAST, WEST = "default", "west"
+NODES = 2
+
+
+class Side:
+    """One of the clusters: its nodes, a proxy before it, and a follower in its thread."""
+
+    def __init__(self, name: str, ground: Ground, proxy: Proxy, folder: Path) -> None:
+        self.name, self.ground, self.proxy = name, ground, proxy
+        self.cluster: KubeCluster = connect(name, kubeconfig=proxy.kubeconfig(folder / name))
+        self.nodes = [ground.node(labels={"gpu": "h100"}) for _ in range(NODES)]
+        self.follower = Follower(name, self.cluster, timezone.now)
+        self.stop = Event()
+        self.thread = Thread(target=self._follow, name=f"follower-{name}")
+
+    @property
+    def row(self) -> ClusterState:
+        return ClusterState.objects.get(name=self.name)
+
+    def asked(self, method: str) -> int:
+        return sum(request.method == method for request in self.proxy.requests)
+
+    def close(self) -> None:
+        self.proxy.heal()
+        self.stop.set()
+        if self.thread.ident is not None:
+            self.thread.join(30)
+        assert not self.thread.is_alive()
+        self.ground.leave()
+        self.cluster.close()
+
+    def _follow(self) -> None:
+        try:
+            self.follower.run(self.stop)
+        finally:
+            connections.close_all()
+
+
+class Town(Stage):
+    """The loop over both sides; nodes of both have the same names and labels."""
+
+    def __init__(self, east: Side, west: Side, key: str) -> None:
+        self.east, self.west = east, west
+        super().__init__(Lab(), east.cluster, **{OWN_LABEL: key})
+
+    def open(self) -> None:
+        for side in (self.east, self.west):
+            side.thread.start()
+        there = sorted((side.name, node) for side in (self.east, self.west) for node in side.nodes)
+        seen = self.lab.h100.nodes.filter(gone_at=None, ready=True).order_by("cluster__name", "name")
+        self.until(lambda: list(seen.values_list("cluster__name", "name")) == there)
+
+    def turn(self) -> None:
+        cycle.run_cycle(timezone.now)
+        clusters = {side.name: side.cluster for side in (self.east, self.west)}
+        release.release_due(timezone.now, clusters=clusters, fences=self.fences)
+        time.sleep(PAUSE)
+
+    def runs(self, job: Job) -> None:
+        self.until(lambda: state(job) is JobState.RUNNING and not tasks(job, "pending"), seconds=60)
+
+    def reason(self, job: Job) -> str:
+        reason = queries.job(self.lab.ann, job.uid, now=timezone.now()).row.reason
+        return "" if reason is None else reason.code
+
+
+def tasks(job: Job, *states: str) -> list[tuple[str, str, str]]:
+    """Return cluster of the wave, cluster of the node and state of a job's tasks."""
+    columns = ("cluster__name", "tasks__node__cluster__name", "tasks__state")
+    rows = Wave.objects.filter(job=job).order_by("id", "tasks__id").values_list(*columns)
+    return [row for row in rows if not states or row[2] in states]
+
+
+@pytest.fixture(scope="session")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    kubeconfig = tmp_path_factory.mktemp("second") / "kubeconfig"
+    with Emulator(patience=0.2) as emulator:
+        cluster = connect("second", kubeconfig=emulator.kubeconfig(kubeconfig))
+        yield Site(cluster=cluster, kubeconfig=kubeconfig, forget=emulator.compact)
+        cluster.close()
+
+
+@pytest.fixture(params=["second", pytest.param("kubernetes", marks=pytest.mark.kubernetes)])
+def town(
+    request: pytest.FixtureRequest,
+    transactional_db: None,  # noqa: ARG001  asks for the database
+    quick: None,  # noqa: ARG001  shortens waits
+    emulated: Site,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[Town]:
+    monkeypatch.setattr(watcher, "AWAY_AFTER", timedelta(seconds=1))
+    ground = Ground(emulated)
+    settings.TIDEGATE_NAMESPACE_PREFIX = f"team-{ground.key}-"
+    with ExitStack() as undo:
+        sides = []
+        for name, there in ((EAST, ground), (WEST, Ground(request.getfixturevalue(request.param), key=ground.key))):
+            there.open()
+            proxy = undo.enter_context(Proxy(there.site.kubeconfig))
+            side = Side(name, there, proxy, tmp_path)
+            undo.callback(side.close)
+            sides.append(side)
+        town = Town(sides[0], sides[1], ground.key)
+        town.open()
+        yield town
+
+
+def test_each_gang_is_in_one_cluster_and_none_spans_both(town: Town) -> None:
+    first = town.submit(name="first", shape="gang", tasks=2, gpus="h100:8", forever="1")
+    town.runs(first)
+    second = town.submit(name="second", shape="gang", tasks=2, gpus="h100:8", forever="1")
+    town.runs(second)
+    third = town.submit(name="third", shape="gang", tasks=3, gpus="h100:8", forever="1")
+    town.turn()
+
+    assert len({(wave, node) for wave, node, _ in tasks(first)}) == 1
+    assert {row[:2] for row in tasks(first) + tasks(second)} == {(EAST, EAST), (WEST, WEST)}
+    assert state(third) is JobState.QUEUED
+    assert town.reason(third) == "EXCEEDS_MAX"
+
+
+def test_separate_tasks_use_both_clusters_each_wave_in_its_own(town: Town) -> None:
+    job = town.submit(shape="independent", tasks=4, gpus="h100:8", forever="1")
+
+    town.runs(job)
+    town.until(lambda: len(tasks(job, "running")) == 4)
+
+    assert sorted(row[:2] for row in tasks(job)) == [(EAST, EAST)] * 2 + [(WEST, WEST)] * 2
+    assert Wave.objects.filter(job=job).count() == 2
+
+
+def test_one_cluster_falls_silent_while_the_other_works_on(town: Town) -> None:
+    both = town.submit(name="both", shape="independent", tasks=4, gpus="h100:1", run_for="6s")
+    long = [town.submit(name=f"gang-{n}", shape="gang", tasks=2, gpus="h100:6", forever="1") for n in range(2)]
+    for job in (both, *long):
+        town.runs(job)
+    there = next(job for job in long if tasks(job)[0][0] == WEST)
+    here = next(job for job in long if job != there)
+
+    town.west.proxy.put(failure(503, "the API server is being moved"))
+    town.until(lambda: town.west.row.away)
+    told = town.west.asked("POST")
+    late = [town.submit(name=f"late-{n}", gpus="h100:1", forever="1") for n in range(6)]
+    town.until(lambda: sum(state(job) is JobState.RUNNING for job in late) >= 1)
+    town.until(lambda: all(pod.phase is PodPhase.SUCCEEDED for pod in of(town.west, both)))
+
+    assert {row[:2] for job in late for row in tasks(job)} == {(EAST, EAST)}
+    assert town.west.asked("POST") == told
+    assert (state(there), town.reason(there)) == (JobState.RUNNING, "CLUSTER_UNREACHABLE")
+    assert (state(here), town.reason(here)) == (JobState.RUNNING, "")
+    assert not [row for row in tasks(both, "failed", "stopped") if row[0] == WEST]
+    unknown = Node.objects.filter(cluster=town.west.row, gone_at=None)
+    assert {queries.node(town.lab.root, row.name, cluster=WEST).row.state for row in unknown} == {"unknown"}
+
+    town.west.proxy.heal()
+
+    town.until(lambda: state(both) is JobState.SUCCEEDED)
+    for job in late:
+        town.runs(job)
+    assert not town.west.row.away
+    assert town.reason(there) == ""
+
+
+def test_a_cluster_that_is_configured_no_more_is_not_counted_on(town: Town) -> None:
+    town.west.stop.set()
+    town.west.thread.join(30)
+
+    retire_others([EAST], now=timezone.now())
+
+    town.lab.h100.refresh_from_db()
+    assert (town.lab.h100.installed, town.lab.h100.usable) == (8 * NODES, 8 * NODES)
+    assert [row.name for row in queries.freshness().clusters] == [EAST]
+    jobs = [town.submit(shape="gang", tasks=2, gpus="h100:8", forever="1") for _ in range(2)]
+    town.until(lambda: any(state(job) is JobState.RUNNING for job in jobs))
+    assert {row[:2] for job in jobs for row in tasks(job)} == {(EAST, EAST)}
+
+
+def of(side: Side, job: Job) -> list[PodSeen]:
+    waves = {str(uid) for uid in job.waves.values_list("uid", flat=True)}
+    return [pod for pod in side.ground.cluster.inventory().pods if pod.wave in waves]
