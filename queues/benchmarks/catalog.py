@@ -24,6 +24,7 @@ Benchmark = Callable[[Setting], Iterator[Result]]
 BENCHMARKS: dict[str, Benchmark] = {
     "decide": deciding.decide,
     "decide-stored": stored.decide_stored,
+    "decide-flat": deciding.flat,
     "kueue-baseline": kueue.baseline,
     "kueue-large": kueue.large,
     "packing": packing.packing,

@@ -2,9 +2,13 @@
 
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from random import Random
 
+from queues.admission.decide import Memory
+from queues.admission.decide import decide as rules
+from queues.admission.heads import SimpleHeads
 from queues.admission.world import HOUR, MINUTE
 from queues.benchmarks.results import Result, Setting
 from queues.benchmarks.stage import NOWHERE, Laps, job, node, rank, scenario, team
@@ -21,6 +25,10 @@ CYCLES = 10
 ENOUGH = 100
 """Seconds: after a size whose cycles took longer, larger ones are not tried."""
 
+FLAT = (10_000, 100_000, 1_000_000)
+BEHIND = 1 << 40
+"""Ids of jobs that wait behind those of the simulator."""
+
 SIZES = ((10_000, 1_000), (100_000, 1_000), (10_000, 10_000), (100_000, 10_000))
 TARGETS = {(10_000, 1_000): "p99 <= 5 ms", (100_000, 10_000): "p99 <= 50 ms"}
 PEERS = {1_000: "74 ms (Kueue TAS, one job, 1k nodes)", 10_000: "2.4 s (KAI, 4k nodes)"}
@@ -36,6 +44,25 @@ def decide(setting: Setting) -> Iterator[Result]:
             yield from _measure(name, waiting // setting.part, nodes // setting.part, setting.seed, lends=lends)
             if time.perf_counter() - since > ENOUGH:
                 break
+
+
+def flat(setting: Setting) -> Iterator[Result]:
+    """Decide on one world with 10k, 100k and a million waiting jobs of the same classes and users."""
+    nodes, first = 200 // setting.part, FLAT[0] // setting.part
+    engine, _ = _filled(first, nodes, setting.seed, time.perf_counter, lends=True)
+    world, memory = engine.world(), Memory()
+    rows = [row for job_class in world.classes for row in engine.heads.users(job_class.id)]
+    for waiting in FLAT if setting.part == 1 else FLAT[:2]:
+        more = (replace(rows[number % len(rows)], id=BEHIND + number, wait_from=world.now) for number in range(waiting))
+        heads = SimpleHeads([*rows, *more])
+        times = []
+        for _ in range(CYCLES):
+            since = time.perf_counter()
+            rules(world, heads, memory)
+            times.append(time.perf_counter() - since)
+        yield Result(
+            name=f"decide-flat/{waiting}/p50", value=1000 * rank(sorted(times), 0.5), unit="ms wall, rules only"
+        )
 
 
 def teams(units: int, *, lends: bool) -> list[TeamSpec]:
@@ -60,18 +87,8 @@ def shape(random: Random) -> Shape:
 
 
 def _measure(name: str, waiting: int, nodes: int, seed: int, *, lends: bool) -> Iterator[Result]:
-    random = Random(seed)  # noqa: S311  a repeatable world, no secret
     laps = Laps(time.perf_counter)
-    policy = PolicySpec(on_events=True, hold_after=30 * MINUTE)
-    engine = Engine(
-        scenario([node(number, 8) for number in range(1, nodes + 1)], teams(8 * nodes, lends=lends), policy), laps.read
-    )
-    leaves = [row.id for row in engine.scenario.teams if row.parent is not None]
-    shapes = {leaf: [shape(random) for _ in range(SHAPES)] for leaf in leaves}
-    for number in range(waiting + 8 * nodes):
-        engine.apply(Line(0, "submit", NOWHERE, job=_job(random, number, leaves, shapes)))
-    while engine.cycle():
-        engine.advance(engine.now + 1)
+    engine, random = _filled(waiting, nodes, seed, laps.read, lends=lends)
     cold = laps.seconds[0]
     laps.seconds.clear()
     for cycle in range(CYCLES):
@@ -93,6 +110,22 @@ def _measure(name: str, waiting: int, nodes: int, seed: int, *, lends: bool) -> 
     yield Result(name=f"{label}/first", value=1000 * cold, unit="ms wall, the empty cluster fills")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Result(name=f"{label}/rss", value=peak, unit="MiB peak so far, simulator included")
+
+
+def _filled(waiting: int, nodes: int, seed: int, clock: Callable[[], float], *, lends: bool) -> tuple[Engine, Random]:
+    """Return a world that has filled up, with so many jobs left to wait, and the dice that go on."""
+    random = Random(seed)  # noqa: S311  a repeatable world, no secret
+    policy = PolicySpec(on_events=True, hold_after=30 * MINUTE)
+    engine = Engine(
+        scenario([node(number, 8) for number in range(1, nodes + 1)], teams(8 * nodes, lends=lends), policy), clock
+    )
+    leaves = [row.id for row in engine.scenario.teams if row.parent is not None]
+    shapes = {leaf: [shape(random) for _ in range(SHAPES)] for leaf in leaves}
+    for number in range(waiting + 8 * nodes):
+        engine.apply(Line(0, "submit", NOWHERE, job=_job(random, number, leaves, shapes)))
+    while engine.cycle():
+        engine.advance(engine.now + 1)
+    return engine, random
 
 
 def _end(engine: Engine, run: Run, at: int) -> None:

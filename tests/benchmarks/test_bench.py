@@ -104,6 +104,12 @@ def test_decisions_are_timed_and_the_peak_of_memory_is_told() -> None:
     assert {name.rsplit("/", 1)[1] for name in rows} == {"p50", "p99", "first", "rss"}
 
 
+def test_decisions_on_the_same_shapes_are_timed_whatever_waits_behind() -> None:
+    rows = run("decide-flat", Setting(data=None, seed=1, part=50))
+
+    assert list(rows) == ["decide-flat/10000/p50", "decide-flat/100000/p50"]
+
+
 def test_a_gang_waits_no_longer_than_the_bound_says() -> None:
     rows = run("gangs-stream", Setting(data=None, seed=1, part=4))
 
