@@ -38,7 +38,8 @@ CROSS JOIN LATERAL (
 ) job
 CROSS JOIN LATERAL (
     SELECT (extract(epoch FROM ended_at - started_at) * 1000)::bigint AS ms FROM queues_wave
-    WHERE job_id = job.id AND base_id IS NULL AND started_at IS NOT NULL AND ended_at IS NOT NULL ORDER BY number DESC LIMIT 1
+    WHERE job_id = job.id AND base_id IS NULL AND started_at IS NOT NULL AND ended_at IS NOT NULL
+    ORDER BY number DESC LIMIT 1
 ) ran
 GROUP BY wanted.id HAVING count(*) >= %s
 """

@@ -52,6 +52,7 @@ class Board(Usage):
         self._reduced: dict[int, Room] = {}
         self._views: dict[tuple[bool, frozenset[int]], Ground] = {}
         self._mixes: dict[int, Mix] = {}
+        self._beside: dict[int | None, dict[int, int]] = {}
         there = [attempt for attempt in world.attempts if leaving or not attempt.leaving]
         self.leaving = [attempt for attempt in world.attempts if attempt.leaving and not attempt.claimed]
         self.count(there)
@@ -179,7 +180,9 @@ class Board(Usage):
         """Return the witness of an admissible option."""
         pattern = option.patterns[0]
         ground = self.view(asker, option)
-        found = witness(ground, option, self.mix(pattern.flavor), spread=self.flavors[pattern.flavor].spread)
+        beside = self._tasks_of(asker.job) if option.evenly and asker.job is not None else {}
+        spread = self.flavors[pattern.flavor].spread
+        found = witness(ground, option, self.mix(pattern.flavor), spread=spread, beside=beside)
         if found is None:
             raise AssertionError(f"no witness for an admissible ask of team {self.tree.ids[asker.case.place]}")
         return found
@@ -200,9 +203,22 @@ class Board(Usage):
         self._tell_plans(case, option, placed, asker.ends, asker.job)
         for node, room in rooms(option, placed).items():
             self.shift(node, negative(room))
+        if asker.job in self._beside:
+            for row in placed:
+                self._beside[asker.job][row.node] = self._beside[asker.job].get(row.node, 0) + row.tasks
         for flavor, units in option.needs:
             self.use(case.place, flavor, units, firm=case.shape.firm)
             self.count_user(case.place, queue, user, flavor, units)
+
+    def _tasks_of(self, job: int) -> dict[int, int]:
+        """Return on which nodes tasks of a job run, this cycle's counted; looked up once a cycle."""
+        known = self._beside.get(job)
+        if known is None:
+            known = self._beside[job] = {}
+            for attempt in self.running.values():
+                for row in attempt.placed if attempt.job == job else ():
+                    known[row.node] = known.get(row.node, 0) + row.tasks
+        return known
 
     def drop_plan(self, job: int | None) -> None:
         """Forget the planned start of a job that starts or claims."""

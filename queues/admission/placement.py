@@ -1,5 +1,7 @@
 """The placement witness: on which real nodes the tasks of a job would run (SEMANTICS 5)."""
 
+from collections.abc import Mapping
+
 from queues.admission.nodes import Ground, Kind, Path
 from queues.admission.shapes import Option, Pattern
 from queues.admission.topology import depth, domain_rooms, place
@@ -20,13 +22,17 @@ def fits(ground: Ground, option: Option) -> bool:
     return witness(ground, option) is not None
 
 
-def witness(ground: Ground, option: Option, mix: Mix = (), *, spread: bool = False) -> tuple[Placed, ...] | None:
+def witness(
+    ground: Ground, option: Option, mix: Mix = (), *, spread: bool = False, beside: Mapping[int, int] | None = None
+) -> tuple[Placed, ...] | None:
     """Return nodes for every task of the option within one cluster, or None; the ground stays as it was.
 
     A single task goes where the mix loses least (``spread``: to the emptiest node), a gang into the tightest cluster.
+    ``beside``: where a single task wishes to spread, the tasks of its job by node.
     """
     if option.tasks == (1,):
-        return _single(ground, option.patterns[0], mix, spread=spread)
+        domain = _least_taken(ground, option, beside) if option.evenly and beside is not None else None
+        return _single(ground, option.patterns[0], mix, domain, spread=spread)
     for cluster in _clusters(ground, option):
         placed = _together(ground, option, (cluster,))
         if placed is not None:
@@ -85,9 +91,28 @@ def _groups(ground: Ground, option: Option, domain: Path, wish: Topology | None)
     return tuple(sorted(done, key=lambda row: (row.group, row.node))) if complete else None
 
 
-def _single(ground: Ground, pattern: Pattern, mix: Mix, *, spread: bool) -> tuple[Placed, ...] | None:
+def _least_taken(ground: Ground, option: Option, beside: Mapping[int, int]) -> Path | None:
+    """Return the domain with room in which the job has the fewest tasks, then that with the first node."""
+    wish, pattern = option.topologies[0], option.patterns[0]
+    if wish is None:
+        return None
+    level = depth(wish)
+    rooms: dict[Path, tuple[int, int]] = {}
+    for cluster in ground.rooms(pattern):
+        rooms |= domain_rooms(ground, pattern, (cluster,), level)
+    taken: dict[Path, int] = {}
+    for node, tasks in beside.items():
+        path = (*ground.paths.get(node, ()), node)[:level]
+        taken[path] = taken.get(path, 0) + tasks
+    return min(rooms, key=lambda path: (taken.get(path, 0), rooms[path][1]), default=None)
+
+
+def _single(
+    ground: Ground, pattern: Pattern, mix: Mix, domain: Path | None, *, spread: bool
+) -> tuple[Placed, ...] | None:
     best: tuple[int, int, int] | None = None
-    for kind, nodes in ground.usable(pattern.flavor):
+    members = ground.usable(pattern.flavor) if domain is None else ground.within(domain, pattern).items()
+    for kind, nodes in members:
         if kind.tasks(pattern):
             key = (0, -kind.units, nodes[0]) if spread else (growth(ground, kind, pattern, mix), kind.units, nodes[0])
             if best is None or key < best:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import islice, product
 
-from queues.admission.world import Ask, JobShape, Labels
+from queues.admission.world import Ask, JobShape, Labels, Near
 
 MOST_OPTIONS = 64
 
@@ -25,7 +25,7 @@ class Pattern:
 class Option:
     """One choice of a flavor for each group: what it takes of quota and of nodes."""
 
-    __slots__ = ("flavors", "groups", "needs", "patterns", "tasks", "together", "topologies", "units")
+    __slots__ = ("evenly", "flavors", "groups", "needs", "patterns", "tasks", "together", "topologies", "units")
 
     def __init__(self, ask: Ask, flavors: tuple[int, ...], tasks: tuple[int, ...]) -> None:
         """Sum the needs of ``tasks`` tasks in each group on its flavor."""
@@ -34,6 +34,8 @@ class Option:
         self.groups = groups
         self.together = ask.topology
         self.topologies = tuple(group.topology for group in groups)
+        wish = self.topologies[0]
+        self.evenly = ask.shape is JobShape.INDEPENDENT and wish is not None and wish.near is Near.SPREAD
         self.tasks = tasks
         self.patterns = tuple(
             Pattern(flavor, group.units, group.cpu, group.memory, group.labels)
