@@ -163,13 +163,13 @@ def test_compose_runs_every_process_from_one_image_in_order_and_with_health_chec
     (compose,) = documents("docker-compose.yml")
     services = compose["services"]
 
-    assert set(services) == {"postgres", "valkey", "migrate", "web", "worker", "beat", "watcher"}
-    for name in ("migrate", "web", "worker", "beat", "watcher"):
+    assert set(services) == {"postgres", "valkey", "migrate", "web", "worker", "background", "beat", "watcher"}
+    for name in ("migrate", "web", "worker", "background", "beat", "watcher"):
         assert services[name]["image"] == "tidegate:latest"
         assert services[name]["cap_drop"] == ["ALL"]
-    for name in ("web", "worker", "beat", "watcher"):
+    for name in ("web", "worker", "background", "beat", "watcher"):
         assert services[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
-    for name in ("postgres", "valkey", "web", "worker", "beat"):
+    for name in ("postgres", "valkey", "web", "worker", "background", "beat"):
         assert services[name]["healthcheck"]["test"]
     assert services["migrate"]["restart"] == "no"
 
@@ -252,6 +252,7 @@ def test_only_what_speaks_to_clusters_has_a_token() -> None:
 
     assert accounts == {
         "web": ("tidegate", False),
+        "background": ("tidegate", False),
         "beat": ("tidegate", False),
         "migrate": ("tidegate", False),
         "worker": ("tidegate-cluster", True),

@@ -182,7 +182,12 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "admission"
-CELERY_TASK_ROUTES = {"queues.release": {"queue": "release"}}
+# What takes long has a worker of its own: it never stands in the loop's way.
+CELERY_TASK_ROUTES = {
+    "queues.release": {"queue": "release"},
+    "queues.forecast": {"queue": "background"},
+    "queues.clean_up": {"queue": "background"},
+}
 # Acknowledged early, a task is not handed out again while it runs; this ends one that hangs.
 CELERY_TASK_TIME_LIMIT = 300
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

@@ -166,12 +166,13 @@ def processes(plan: Plan) -> list[Program]:
     level = plan.env["TIDEGATE_LOG_LEVEL"].lower()
     celery = ("celery", "--app", "config.celery", "--quiet")
     queues = ("--queues", "admission,release", "--concurrency", "2", "--loglevel", level)
+    background = ("--queues", "background", "--pool", "solo", "--loglevel", level)
+    quiet = ("--without-gossip", "--without-mingle")
     beat = ("--schedule", str(plan.data / "beat"), "--pidfile", "", "--loglevel", level)
     commands = {
         "web": python("stack.web", str(plan.web.fileno()), level),
-        "worker": python(
-            *celery, "worker", *queues, "--without-gossip", "--without-mingle", "--hostname", "worker@demo"
-        ),
+        "worker": python(*celery, "worker", *queues, *quiet, "--hostname", "worker@demo"),
+        "background": python(*celery, "worker", *background, *quiet, "--hostname", "background@demo"),
         "beat": python(*celery, "beat", *beat),
         "watcher": (sys.executable, str(ROOT / "manage.py"), "watch_clusters"),
     }

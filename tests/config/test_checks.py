@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from pytest_django import Settings
 
 from config import checks
@@ -50,3 +51,17 @@ def test_no_cluster_is_no_fault(settings: Settings) -> None:
     settings.TIDEGATE_CLUSTERS = ""
 
     assert checks.kubeconfigs() == []
+
+
+def test_what_takes_long_never_waits_in_the_loops_line_and_somebody_works_it_off() -> None:
+    beat, routes = settings.CELERY_BEAT_SCHEDULE, settings.CELERY_TASK_ROUTES
+    lines = {row["task"]: routes.get(row["task"], {}).get("queue", "admission") for row in beat.values()}
+    programs = (Path(settings.BASE_DIR) / "platform/stack/programs.py").read_text()
+
+    assert lines == {
+        "queues.admit": "admission",
+        "queues.release": "release",
+        "queues.forecast": "background",
+        "queues.clean_up": "background",
+    }
+    assert '"--queues", "background"' in programs
