@@ -80,7 +80,10 @@ def attempts(now: datetime) -> tuple[Attempt, ...]:
 
 _WAVES = """
 SELECT wave.id, concat(wave.xmin, wave.ctid, job.xmin, job.ctid, queue.xmin, queue.ctid)
-FROM queues_wave wave JOIN queues_job job ON job.id = wave.job_id JOIN queues_queue queue ON queue.id = job.queue_id
+FROM queues_wave wave
+-- One look into the index for each wave that holds, however many jobs there are.
+CROSS JOIN LATERAL (SELECT xmin, ctid, queue_id FROM queues_job WHERE id = wave.job_id OFFSET 0) job
+JOIN queues_queue queue ON queue.id = job.queue_id
 WHERE wave.state = ANY(%s) ORDER BY wave.id
 """
 _known: warm.Warm[Wave] = warm.Warm()

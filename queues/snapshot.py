@@ -96,7 +96,7 @@ def _world(now: datetime, queues: Iterable[StoredQueue], heads: StoredHeads) -> 
         now=milliseconds(now),
         policy=_policy(),
         flavors=_flavors(),
-        teams=_teams(),
+        teams=teams(),
         queues=_queues(queues),
         nodes=_nodes(),
         attempts=attempts(now),
@@ -127,7 +127,8 @@ def _flavors() -> tuple[Flavor, ...]:
     return tuple(Flavor(id=pk, name=name, value=value, spread=spread) for pk, name, value, spread in rows)
 
 
-def _teams() -> tuple[Team, ...]:
+def teams() -> tuple[Team, ...]:
+    """Return the teams with their quotas."""
     quotas: dict[int, list[Quota]] = defaultdict(list)
     for team, flavor, guaranteed, borrow, lend in StoredQuota.objects.order_by("team_id", "flavor_id").values_list(
         "team_id", "flavor_id", "guaranteed", "borrow_limit", "lend_limit"

@@ -11,7 +11,7 @@ from queues.views.new import new
 from queues.views.nodes import node, nodes
 from queues.views.order import queue, why
 from queues.views.overview import overview
-from queues.views.teams import member, quota, team, teams
+from queues.views.teams import member, quota, quota_preview, team, teams
 
 urlpatterns = [
     path("", overview, name="overview"),
@@ -27,6 +27,7 @@ urlpatterns = [
     path("teams", teams, name="teams"),
     path("teams/<slug:name>", team, name="team"),
     path("teams/<slug:name>/quota", quota, name="team-quota"),
+    path("teams/<slug:name>/quota/preview", quota_preview, name="team-quota-preview"),
     path("teams/<slug:name>/members", member, name="team-member"),
     path("nodes", nodes, name="nodes"),
     path("nodes/<str:cluster>/<str:name>", node, name="node"),

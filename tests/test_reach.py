@@ -114,6 +114,10 @@ ROUTES: dict[str, Line] = {
     "api/v1/jobs/<uuid:uid>/logs": of_team("/api/v1/jobs/{job}/logs"),
     "api/v1/jobs/<uuid:uid>/wait": of_team("/api/v1/jobs/{job}/wait?until=terminal&timeout=1"),
     "api/v1/queue": personal("/api/v1/queue?flavor=h100"),
+    "api/v1/quota-changes/preview": of_team(
+        "/api/v1/quota-changes/preview", body={"edits": [{"team": "nlp", "flavor": "h100", "guaranteed": 1}]}
+    ),
+    "teams/<slug:name>/quota/preview": of_team("/teams/nlp/quota/preview", "POST"),
     "api/v1/loans": personal("/api/v1/loans"),
     "api/v1/queues": personal("/api/v1/queues", also=(422,)),
     "api/v1/queues/<str:team>/<str:name>": of_team("/api/v1/queues/nlp/default"),

@@ -8,9 +8,13 @@ from rest_framework.response import Response
 
 from queues import queries, services
 from queues.api.shapes import lines as shapes
+from queues.stopwatch import within
 from tenants.errors import NotFound
 from tenants.rest.schema import IF_MATCH
 from tenants.rest.views import RestView
+from tenants.services import QuotaEdit
+
+PREVIEW_SECONDS = 3.0
 
 
 class OrderView(RestView):
@@ -114,3 +118,14 @@ class PriorityView(RestView):
 
 def _policy(values: dict[str, Any]) -> services.QueuePolicy:
     return cast("services.QueuePolicy", values)
+
+
+class QuotaPreviewView(RestView):
+    """/quota-changes/preview."""
+
+    @extend_schema(operation_id="previewQuotas", request=shapes.QuotaPreviewIn, responses=shapes.QuotaPreviewOut)
+    def post(self, request: Request) -> Response:
+        """Tell what edits of quotas would change: who starts, is reclaimed, borrows, starts later. Writes nothing."""
+        edits = [QuotaEdit(**edit) for edit in self.body(shapes.QuotaPreviewIn)["edits"]]
+        found = queries.preview(self.actor, edits, now=self.now, go_on=within(PREVIEW_SECONDS))
+        return self.answer(shapes.QuotaPreviewOut(found).data)

@@ -23,6 +23,7 @@ urlpatterns = [
     path("jobs/<uuid:uid>/logs", logs.LogsView.as_view()),
     path("jobs/<uuid:uid>/wait", wait.WaitView.as_view()),
     path("queue", lines.OrderView.as_view()),
+    path("quota-changes/preview", lines.QuotaPreviewView.as_view()),
     path("loans", lines.LoansView.as_view()),
     path("queues", lines.QueuesView.as_view()),
     path("queues/<str:team>/<str:name>", lines.QueueView.as_view()),

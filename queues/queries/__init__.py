@@ -18,6 +18,7 @@ from queues.queries.nodes import allocation, node, nodes
 from queues.queries.order import explain, queue_order
 from queues.queries.overview import freshness, overview
 from queues.queries.plan import plan
+from queues.queries.preview import preview
 
 __all__ = [
     "JobFilter",
@@ -44,6 +45,7 @@ __all__ = [
     "nodes",
     "overview",
     "plan",
+    "preview",
     "priority_classes",
     "queue",
     "queue_order",

@@ -249,6 +249,47 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewJob:
+    """A job that a change would touch; ``count`` are tasks that start, or units."""
+
+    job: UUID | None
+    name: str
+    team: str
+    owner: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewMove:
+    """An expected start that a change would move."""
+
+    job: PreviewJob
+    before: datetime
+    after: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaPreview:
+    """What edits of quotas would change at this moment.
+
+    ``starts`` and ``starts_no_more`` count tasks that would (not) start now; ``reclaimed`` units that would be taken
+    back, ``borrowed`` running units that would become borrowed; ``impossible`` are waiting jobs that could never start.
+    Of starts that can be told ``sooner`` and ``later`` move by a minute or more; ``moves`` are those that move most.
+    """
+
+    as_of: datetime
+    notices: tuple[Notice, ...]
+    starts: tuple[PreviewJob, ...]
+    starts_no_more: tuple[PreviewJob, ...]
+    reclaimed: tuple[PreviewJob, ...]
+    borrowed: tuple[PreviewJob, ...]
+    impossible: int
+    sooner: int
+    later: int
+    moves: tuple[PreviewMove, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventRow:
     """Something that happened to a job."""
 

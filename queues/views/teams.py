@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from queues import queries
+from queues.stopwatch import within
 from queues.views.drawing import bar_groups, loan_bars
 from tenants import queries as tenants
 from tenants import services
@@ -19,6 +20,8 @@ from tenants.models import Role
 from tenants.pages import Part, change, page, palette, signed_in
 from tenants.permissions import Permission, actor_of, can, visible_teams
 from tenants.services import QuotaEdit
+
+PREVIEW_SECONDS = 3.0
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -108,14 +111,7 @@ def quota(request: HttpRequest, name: str) -> HttpResponse:
     tenants.team(name, by=by)
     back = f"{reverse('team', args=[name])}#quota-title"
     try:
-        edit = QuotaEdit(
-            team=name,
-            flavor=flavor,
-            guaranteed=whole(request, "guaranteed") or 0,
-            borrow_limit=whole(request, "borrow_limit"),
-            lend_limit=whole(request, "lend_limit"),
-            version=whole(request, "version"),
-        )
+        edit = quota_edit(request, name)
     except ValueError as error:
         messages.error(request, f"Nothing was changed: {error}.")
         return HttpResponseRedirect(back)
@@ -132,6 +128,39 @@ def quota(request: HttpRequest, name: str) -> HttpResponse:
         for notice in done.notices:
             messages.warning(request, notice.detail)
     return HttpResponseRedirect(back)
+
+
+@require_POST
+@signed_in
+def quota_preview(request: HttpRequest, name: str) -> HttpResponse:
+    """Show what an edit of a team's quota would change, before it is made."""
+    by, now = actor_of(request), timezone.now()
+    tenants.team(name, by=by)
+    back = f"{reverse('team', args=[name])}#quota-title"
+    try:
+        edit = quota_edit(request, name)
+        found = queries.preview(by, [edit], now=now, go_on=within(PREVIEW_SECONDS))
+    except NotFound:
+        raise
+    except (ValueError, DomainError) as error:
+        messages.error(
+            request, f"Nothing would be changed: {error.detail if isinstance(error, DomainError) else error}."
+        )
+        return HttpResponseRedirect(back)
+    context = {"now": now, "team": name, "edit": edit, "preview": found, "palette": palette(by)}
+    return page(request, "portal/quota_preview.html", context)
+
+
+def quota_edit(request: HttpRequest, team: str) -> QuotaEdit:
+    """Return what the form asks for. Raises ValueError in words."""
+    return QuotaEdit(
+        team=team,
+        flavor=request.POST.get("flavor", ""),
+        guaranteed=whole(request, "guaranteed") or 0,
+        borrow_limit=whole(request, "borrow_limit"),
+        lend_limit=whole(request, "lend_limit"),
+        version=whole(request, "version"),
+    )
 
 
 def whole(request: HttpRequest, key: str) -> int | None:

@@ -55,7 +55,8 @@ def test_no_cluster_is_no_fault(settings: Settings) -> None:
 
 def test_what_takes_long_never_waits_in_the_loops_line_and_somebody_works_it_off() -> None:
     beat, routes = settings.CELERY_BEAT_SCHEDULE, settings.CELERY_TASK_ROUTES
-    lines = {row["task"]: routes.get(row["task"], {}).get("queue", "admission") for row in beat.values()}
+    tasks = [str(row["task"]) for row in beat.values()]
+    lines = {task: routes[task]["queue"] if task in routes else "admission" for task in tasks}
     programs = (Path(settings.BASE_DIR) / "platform/stack/programs.py").read_text()
 
     assert lines == {

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from queues.admission.world import QueueOrder
 from queues.api.shapes.jobs import EstimateOut, JobOut
 from queues.models.queue import PreemptWithinTeam
+from tenants.rest.schema import WarningOut
 from tenants.rest.shapes import Choice, Duration, Shape, Whole
 
 Out = serializers.Serializer[Any]
@@ -176,3 +177,52 @@ class LoansOut(Out):
     """Loans by GPU type and team; a team without any is left out."""
 
     items = TeamLoansOut(many=True)
+
+
+class QuotaEditIn(Shape):
+    """What a team would be guaranteed, may borrow and lend; what is left out stays, null is no limit."""
+
+    team = serializers.CharField(max_length=200)
+    flavor = serializers.CharField(max_length=200)
+    guaranteed = Whole(required=False)
+    borrow_limit = Whole(required=False, allow_null=True)
+    lend_limit = Whole(required=False, allow_null=True)
+
+
+class QuotaPreviewIn(Shape):
+    """Edits of quotas that are looked at together."""
+
+    edits = QuotaEditIn(many=True)
+
+
+class PreviewJobOut(Out):
+    """A job that a change would touch; ``count`` are tasks that start, or units."""
+
+    id = serializers.UUIDField(source="job", allow_null=True)
+    name = serializers.CharField()
+    team = serializers.CharField()
+    owner = serializers.CharField()
+    count = serializers.IntegerField()
+
+
+class PreviewMoveOut(Out):
+    """An expected start that a change would move."""
+
+    job = PreviewJobOut()
+    before = serializers.DateTimeField()
+    after = serializers.DateTimeField()
+
+
+class QuotaPreviewOut(Out):
+    """What edits of quotas would change at this moment; ``moves`` are the starts that move most."""
+
+    as_of = serializers.DateTimeField()
+    warnings = WarningOut(source="notices", many=True)
+    starts = PreviewJobOut(many=True)
+    starts_no_more = PreviewJobOut(many=True)
+    reclaimed = PreviewJobOut(many=True)
+    borrowed = PreviewJobOut(many=True)
+    impossible = serializers.IntegerField()
+    sooner = serializers.IntegerField()
+    later = serializers.IntegerField()
+    moves = PreviewMoveOut(many=True)
