@@ -6,12 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from clusters import names
-from clusters.port import Elastic, GroupSpec, Launch, Placement, RawObject, TaskSpec, Toleration, WaveRef
+from clusters.port import Elastic, GroupSpec, Launch, Mount, Placement, RawObject, TaskSpec, Toleration, WaveRef
 from queues.admission.world import JobShape
 from queues.limits import time_left
 from queues.models import Job, Task, TaskGroup, Wave
 from queues.namespaces import namespace_of
-from queues.spec import Run, runs
+from queues.spec import Run, Volume, runs
 from tenants.models import Flavor, Quota
 
 # Kubernetes' own deadline comes this much after ours.
@@ -128,6 +128,11 @@ def _group(group: TaskGroup, run: Run, flavor: Flavor, tasks: tuple[TaskSpec, ..
         args=run.args,
         env=run.env,
         secrets=run.secrets,
+        secret_env=run.secret_env,
+        pull_secrets=run.pull_secrets,
+        pre_stop=run.pre_stop,
+        service_account=run.service_account,
+        mounts=tuple(_mount(volume) for volume in run.volumes),
         node_labels=tuple(
             (label, value)
             for label, value in sorted((flavor.node_labels | group.node_labels).items())
@@ -135,6 +140,17 @@ def _group(group: TaskGroup, run: Run, flavor: Flavor, tasks: tuple[TaskSpec, ..
         ),
         tolerations=tuple(_toleration(row) for row in flavor.tolerations),
         annotations=run.annotations,
+    )
+
+
+def _mount(volume: Volume) -> Mount:
+    return Mount(
+        path=volume.path,
+        claim=volume.claim,
+        host=volume.host,
+        size=volume.size,
+        memory=volume.memory,
+        read_only=volume.read_only,
     )
 
 

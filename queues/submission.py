@@ -81,6 +81,7 @@ def _teams(by: Actor, names: Iterable[str] | None) -> tuple[specs.TeamChoice, ..
     )
     rows = allowed if wanted is None else allowed.filter(team__name__in=wanted)
     queues: dict[tuple[int, str], list[specs.QueueChoice]] = {}
+    allows: dict[int, frozenset[str]] = {}
     for row in rows.select_related("team").order_by("team__name", "name", "id"):
         choice = specs.QueueChoice(
             id=row.id,
@@ -91,11 +92,12 @@ def _teams(by: Actor, names: Iterable[str] | None) -> tuple[specs.TeamChoice, ..
             max_priority=row.max_priority,
         )
         queues.setdefault((row.team_id, row.team.name), []).append(choice)
+        allows[row.team_id] = frozenset(row.team.pod_allowances)
     if wanted is not None and {name for _, name in queues} != wanted:
         # Somebody named a team that is not theirs: the answer lists all that are.
         return _teams(by, None)
     return tuple(
-        specs.TeamChoice(id=team, name=name, queues=tuple(lines), namespace=namespace_of(name))
+        specs.TeamChoice(id=team, name=name, queues=tuple(lines), namespace=namespace_of(name), allows=allows[team])
         for (team, name), lines in queues.items()
     )
 

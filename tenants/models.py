@@ -11,6 +11,8 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Q
 
+from tenants.allowances import Allowance
+
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 dns_label = RegexValidator(DNS_LABEL, "Use 1 to 63 of a-z, 0-9 and '-', starting and ending with a letter or digit.")
 
@@ -45,13 +47,17 @@ class User(AbstractUser):
 
 
 class Team(models.Model):
-    """A node of the team tree; a team with children is a department and has no jobs of its own."""
+    """A node of the team tree; a team with children is a department and has no jobs of its own.
+
+    ``pod_allowances``: what its pods may beyond what every team's may, set by admins.
+    """
 
     name = models.CharField(max_length=63, unique=True, validators=[dns_label])
     title = models.CharField(max_length=100, blank=True)
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
     weight_milli = models.PositiveIntegerField(default=1000)
     per_user_limit = models.PositiveIntegerField(null=True, blank=True)
+    pod_allowances = ArrayField(models.CharField(max_length=20), default=list, blank=True)
     paused_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
@@ -59,7 +65,13 @@ class Team(models.Model):
     class Meta:
         """No team is its own parent (longer cycles are refused by the service under a lock)."""
 
-        constraints: ClassVar = [models.CheckConstraint(name="team_not_own_parent", condition=~Q(parent=F("id")))]
+        constraints: ClassVar = [
+            models.CheckConstraint(name="team_not_own_parent", condition=~Q(parent=F("id"))),
+            models.CheckConstraint(
+                name="team_allowances_known",
+                condition=Q(pod_allowances__contained_by=[str(each) for each in Allowance]),
+            ),
+        ]
 
     def __str__(self) -> str:
         """Return the name."""

@@ -58,6 +58,7 @@ class TeamRow:
     paused_at: datetime | None
     version: int
     created_at: datetime
+    pod_allowances: tuple[str, ...] = ()
 
 
 def team(name: str, *, by: Actor, permission: Permission = Permission.VIEW_TEAM) -> Team:
@@ -102,6 +103,7 @@ def team_rows(teams: Iterable[Team], *, by: Actor) -> list[TeamRow]:
             paused_at=each.paused_at,
             version=each.version,
             created_at=each.created_at,
+            pod_allowances=tuple(each.pod_allowances),
         )
         for each in teams
     ]

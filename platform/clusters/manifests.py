@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from clusters import names
-from clusters.port import GroupSpec, Launch, Pin, Placement, TaskSpec, Toleration
+from clusters.port import GroupSpec, Launch, Mount, Pin, Placement, TaskSpec, Toleration
 
 Manifest: TypeAlias = dict[str, Any]
 
 CONTAINER = "main"
 MASTER_PORT = 29500
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  the container's, not ours
 _HIGHEST_PRIORITY = 1_000_000_000
 _LOWEST_PRIORITY = -2_147_483_648
 
@@ -160,8 +161,13 @@ def _pod(launch: Launch, group: GroupSpec) -> Manifest:
         pod["nodeSelector"] = dict(group.node_labels)
     if group.tolerations:
         pod["tolerations"] = [toleration(each) for each in group.tolerations]
-    if group.shm:
-        pod["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(group.shm)}}]
+    if group.service_account:
+        pod |= {"serviceAccountName": group.service_account, "automountServiceAccountToken": True}
+    if group.pull_secrets:
+        pod["imagePullSecrets"] = [{"name": secret} for secret in group.pull_secrets]
+    volumes = [_volume(place, mount) for place, mount in enumerate(_mounts(group))]
+    if volumes:
+        pod["volumes"] = volumes
     if is_gated(launch, group):
         pod["schedulingGates"] = [{"name": names.GATE}]
     elif narrowed := affinity(group.tasks[0].node, launch.placement):
@@ -185,9 +191,35 @@ def _container(launch: Launch, group: GroupSpec) -> Manifest:
         container["args"] = list(group.args)
     if group.secrets:
         container["envFrom"] = [{"secretRef": {"name": secret}} for secret in group.secrets]
-    if group.shm:
-        container["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]  # noqa: S108 - the container's, not ours
+    if group.pre_stop:
+        container["lifecycle"] = {"preStop": {"exec": {"command": list(group.pre_stop)}}}
+    mounted = [
+        {"name": _volume_name(place, mount), "mountPath": mount.path, **({"readOnly": True} if mount.read_only else {})}
+        for place, mount in enumerate(_mounts(group))
+    ]
+    if mounted:
+        container["volumeMounts"] = mounted
     return container
+
+
+def _mounts(group: GroupSpec) -> tuple[Mount, ...]:
+    """Return all that is mounted: shared memory first, which is scratch space at a known path."""
+    shm = (Mount(path=SHARED_MEMORY, size=group.shm, memory=True),) if group.shm else ()
+    return (*shm, *group.mounts)
+
+
+def _volume(place: int, mount: Mount) -> Manifest:
+    name = {"name": _volume_name(place, mount)}
+    if mount.claim:
+        return {**name, "persistentVolumeClaim": {"claimName": mount.claim}}
+    if mount.host:
+        return {**name, "hostPath": {"path": mount.host}}
+    medium = {"medium": "Memory"} if mount.memory else {}
+    return {**name, "emptyDir": {**medium, "sizeLimit": str(mount.size)}}
+
+
+def _volume_name(place: int, mount: Mount) -> str:
+    return "shm" if mount.path == SHARED_MEMORY else f"volume-{place}"
 
 
 def _resources(group: GroupSpec) -> dict[str, str]:
@@ -205,7 +237,13 @@ def _environment(launch: Launch, group: GroupSpec) -> list[Manifest]:
     ours = list(_own_environment(launch, group))
     fixed = {entry["name"] for entry in ours if entry["name"].startswith("TIDEGATE_")}
     kept = [entry for entry in ours if entry["name"] in fixed or entry["name"] not in chosen]
-    return kept + [{"name": name, "value": value} for name, value in chosen.items() if name not in fixed]
+    theirs = [{"name": name, "value": value} for name, value in chosen.items() if name not in fixed]
+    return kept + theirs + [_from_secret(name, source) for name, source in group.secret_env if name not in fixed]
+
+
+def _from_secret(name: str, source: str) -> Manifest:
+    secret, _, key = source.partition("/")
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
 
 def _own_environment(launch: Launch, group: GroupSpec) -> Iterator[Manifest]:

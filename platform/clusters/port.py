@@ -211,6 +211,18 @@ class TaskSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """Something mounted at ``path``: a claim, a path of the node (``host``), or scratch space of ``size`` bytes."""
+
+    path: str
+    claim: str = ""
+    host: str = ""
+    size: int = 0
+    memory: bool = False
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
     """One Kubernetes Job of a wave: equal pods. In an object that people wrote it is the part of that ``name``."""
 
@@ -227,6 +239,11 @@ class GroupSpec:
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     secrets: tuple[str, ...] = ()
+    secret_env: tuple[tuple[str, str], ...] = ()
+    pull_secrets: tuple[str, ...] = ()
+    pre_stop: tuple[str, ...] = ()
+    service_account: str = ""
+    mounts: tuple[Mount, ...] = ()
     node_labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()

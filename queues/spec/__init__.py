@@ -12,6 +12,7 @@ from queues.spec.values import (
     Spec,
     SpecGroup,
     TeamChoice,
+    Volume,
 )
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Spec",
     "SpecGroup",
     "TeamChoice",
+    "Volume",
     "read",
     "runs",
     "to_json",

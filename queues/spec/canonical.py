@@ -3,7 +3,7 @@
 from typing import Any
 
 from queues.spec import amounts, manifest
-from queues.spec.values import API_VERSION, Run, Spec, SpecGroup, SpecTopology
+from queues.spec.values import API_VERSION, Run, Spec, SpecGroup, SpecTopology, Volume
 
 Json = dict[str, Any]
 
@@ -69,8 +69,30 @@ def _run(run: Run) -> Json:
         "args": list(run.args),
         "env": dict(run.env),
         "secrets": list(run.secrets),
+        "secret_env": dict(run.secret_env),
+        "pull_secrets": list(run.pull_secrets),
+        "pre_stop": list(run.pre_stop),
+        "service_account": run.service_account,
+        "volumes": [_volume(volume) for volume in run.volumes],
     }
     return {"image": run.image, **{key: value for key, value in parts.items() if value}}
+
+
+def _volume(volume: Volume) -> Json:
+    parts: Json = {
+        "path": volume.path,
+        "claim": volume.claim,
+        "host": volume.host,
+        "size": amounts.memory_text(volume.size) if volume.size else "",
+        "memory": volume.memory,
+        "read_only": volume.read_only,
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def _stored_volume(row: Json) -> Volume:
+    size = amounts.memory(row.get("size", 0))
+    return Volume(**{**row, "size": size})
 
 
 def runs(stored: Json) -> tuple[Run, ...]:
@@ -89,6 +111,11 @@ def _stored_run(row: Json) -> Run:
         args=tuple(run.get("args", ())),
         env=tuple(sorted(run.get("env", {}).items())),
         secrets=tuple(run.get("secrets", ())),
+        secret_env=tuple(sorted(run.get("secret_env", {}).items())),
+        pull_secrets=tuple(run.get("pull_secrets", ())),
+        pre_stop=tuple(run.get("pre_stop", ())),
+        service_account=run.get("service_account", ""),
+        volumes=tuple(map(_stored_volume, run.get("volumes", ()))),
         shm=amounts.memory(row["resources"].get("shm", 0)),
         node_labels=tuple(sorted(row.get("node_labels", {}).items())),
         annotations=tuple(sorted(row.get("annotations", {}).items())),

@@ -28,6 +28,7 @@ ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
 ENV_SAYS = "letters, digits, '_', '.' and '-', not starting with a digit"
 SECRET = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 SECRET_FORM = "the name of a Kubernetes Secret: a-z, 0-9, '-' and '.'"  # noqa: S105  words about a name
+ACCOUNT_SAYS = "the name of a ServiceAccount of the team: a-z, 0-9, '-' and '.'"
 IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 IMAGE_SAYS = "an image reference like registry.example/name:tag"
 GPUS = re.compile(r"(?P<type>[a-z0-9-]{1,63}):(?P<count>\d{1,9})", re.ASCII)

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from queues.admission.world import JobShape
-from queues.spec import amounts
+from queues.spec import amounts, mounts
 from queues.spec.counts import counts
 from queues.spec.fields import Section, choose, kind, show
 from queues.spec.forms import (
+    ACCOUNT_SAYS,
     ANNOTATION_KEY,
     ENV_NAME,
     ENV_SAYS,
@@ -28,6 +29,7 @@ from queues.spec.forms import (
 )
 from queues.spec.topology import topology
 from queues.spec.values import TEST_ANNOTATIONS, Catalog, FlavorChoice, Run, SpecGroup, TeamChoice
+from tenants.allowances import Allowance
 from tenants.errors import FieldError
 
 
@@ -144,10 +146,21 @@ class Groups:
             args=run.texts("args", most=2000, each=100_000),
             env=run.pairs("env", most=200, each=32_768, form=ENV_NAME, says=ENV_SAYS),
             secrets=run.texts("secrets", most=20, each=253, form=SECRET, says=SECRET_FORM),
+            secret_env=mounts.secret_env(run),
+            pull_secrets=run.texts("pull_secrets", most=20, each=253, form=SECRET, says=SECRET_FORM),
+            pre_stop=run.texts("pre_stop", most=500, each=100_000),
+            service_account=run.text("service_account", "", most=253, form=SECRET, says=ACCOUNT_SAYS),
+            volumes=mounts.volumes(run, self.team.name, self.team.allows),
         )
-        for name, _ in found.env:
+        if found.service_account and Allowance.SERVICE_ACCOUNTS not in self.team.allows:
+            detail = f"service accounts are not allowed to team {self.team.name}: a platform admin may allow it"
+            run.wrong("service_account", "not_allowed", f"{detail} ({Allowance.SERVICE_ACCOUNTS})")
+        for name in sorted({name for name, _ in found.secret_env} & {name for name, _ in found.env}):
+            run.wrong(run.at("secret_env", name), "twice", f"{name} stands in env too", given=name)
+        named = [("env", name) for name, _ in found.env] + [("secret_env", name) for name, _ in found.secret_env]
+        for place, name in named:
             if name.startswith("TIDEGATE_"):
-                run.wrong(run.at("env", name), "reserved", f"{name} is set by Tidegate itself", given=name)
+                run.wrong(run.at(place, name), "reserved", f"{name} is set by Tidegate itself", given=name)
         run.close()
         return found
 

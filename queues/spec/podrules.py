@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from clusters import kinds
+from tenants.allowances import Allowance
 
 if TYPE_CHECKING:
     from queues.spec.fields import Section
 
 Json = Mapping[str, Any]
-
-
-class Allowance(StrEnum):
-    """What a platform admin may allow a team beyond what every team may."""
-
-    PRIVILEGED = "privileged"
-    HOST_NAMESPACES = "host_namespaces"
-    HOST_PATH = "host_path"
-    HOST_PORTS = "host_ports"
-    SERVICE_ACCOUNTS = "service_accounts"
-    CAPABILITIES = "capabilities"
 
 
 POD = frozenset(

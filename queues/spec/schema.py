@@ -16,6 +16,7 @@ from queues.spec.forms import (
     NAME_SAYS,
     NODE_KEY,
 )
+from queues.spec.mounts import MOST_VOLUMES
 from queues.spec.topology import MOST_SKEW
 from queues.spec.values import API_VERSION, TEST_ANNOTATIONS
 
@@ -87,6 +88,27 @@ _RUN = _fields(
         "args": _texts("Replaces the image's arguments.", 2000),
         "env": _mapping("Environment.", ENV_NAME.pattern, {"type": "string"}, 200),
         "secrets": _texts("Kubernetes Secrets whose keys become environment.", 20),
+        "secret_env": _mapping("Variables from keys of Secrets.", ENV_NAME.pattern, _text("SECRET/KEY."), 200),
+        "pull_secrets": _texts("Kubernetes Secrets with which the image is pulled.", 20),
+        "pre_stop": _texts("A command that runs before the task is told to end; its time is part of the grace.", 500),
+        "service_account": _text("A ServiceAccount of the team, where the team may use some.", most=253),
+        "volumes": {
+            "type": "array",
+            "maxItems": MOST_VOLUMES,
+            "description": "What is mounted: claims, scratch space, and paths of the node where the team may.",
+            "items": _fields(
+                "One of claim, size and host.",
+                ["path"],
+                {
+                    "path": _text("Where it is mounted.", most=255),
+                    "claim": _text("A PersistentVolumeClaim of the team.", most=253),
+                    "size": {**_QUANTITY, "description": "Scratch space that goes with the task."},
+                    "memory": {"type": "boolean", "default": False, "description": "Scratch space in memory."},
+                    "host": _text("A path of the node.", most=255),
+                    "read_only": {"type": "boolean", "default": False},
+                },
+            ),
+        },
     },
 )
 _SHARED: Schema = {

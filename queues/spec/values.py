@@ -87,14 +87,31 @@ class Catalog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """Something mounted at ``path``: a claim, a path of the node, or scratch space of ``size`` bytes."""
+
+    path: str
+    claim: str = ""
+    host: str = ""
+    size: int = 0
+    memory: bool = False
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a task runs, and what its pod carries."""
+    """What a task runs, and what its pod carries; ``secret_env`` maps names to ``SECRET/KEY``."""
 
     image: str
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: Pairs = ()
     secrets: tuple[str, ...] = ()
+    secret_env: Pairs = ()
+    pull_secrets: tuple[str, ...] = ()
+    pre_stop: tuple[str, ...] = ()
+    service_account: str = ""
+    volumes: tuple[Volume, ...] = ()
     shm: int = 0
     node_labels: Pairs = ()
     annotations: Pairs = ()

@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from tenants.allowances import Allowance
 from tenants.models import GlobalRole, Role
 from tenants.permissions import Scope
 from tenants.rest.schema import WarningOut
@@ -78,12 +79,13 @@ class TeamIn(Shape):
 
 
 class TeamPatch(Shape):
-    """What to change of a team."""
+    """What to change of a team. ``pod_allowances``: what its pods may beyond what every team's may (admins)."""
 
     title = serializers.CharField(required=False, allow_blank=True, max_length=100)
     parent = serializers.CharField(required=False, allow_null=True)  # type: ignore[assignment]  # a field, not DRF's attribute
     weight = Thousandths(required=False, source="weight_milli")
     per_user_limit = Whole(required=False, allow_null=True)
+    pod_allowances = serializers.ListField(child=Choice(Allowance), required=False, max_length=len(Allowance))
     comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
 
 
@@ -97,6 +99,7 @@ class TeamOut(Out):
     children = serializers.ListField(child=serializers.CharField())
     weight = Thousandths(source="weight_milli")
     per_user_limit = serializers.IntegerField(allow_null=True)
+    pod_allowances = serializers.ListField(child=serializers.CharField())
     paused_at = serializers.DateTimeField(allow_null=True)
     created_at = serializers.DateTimeField()
     version = serializers.IntegerField()

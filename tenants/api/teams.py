@@ -53,7 +53,7 @@ class TeamView(RestView):
 
     @extend_schema(operation_id="changeTeam", parameters=[IF_MATCH], request=shapes.TeamPatch, responses=shapes.TeamOut)
     def patch(self, request: Request, team: str) -> Response:
-        """Change a team (leads: title and limit per user; admins: weight and place too)."""
+        """Change a team (leads: title and limit per user; admins: weight, place and pod allowances too)."""
         version, changes = self.wanted_version(), self.body(shapes.TeamPatch)
         comment = changes.pop("comment", "")
         found = services.update_team(

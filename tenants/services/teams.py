@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from django.db import connection, transaction
 
 from tenants import checks, queries
+from tenants.allowances import Allowance
 from tenants.changes import Change, ChangeKind, made
 from tenants.errors import Conflict, Invalid, Stale
 from tenants.models import Team
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from tenants.permissions import Actor
 
 TREE_LOCK = 0x7465616D  # one writer at a time for the shape of the tree
-AUDITED = ("name", "title", "parent", "weight_milli", "per_user_limit", "paused_at")
-ADMINS_ONLY = frozenset({"parent", "weight_milli"})
+AUDITED = ("name", "title", "parent", "weight_milli", "per_user_limit", "pod_allowances", "paused_at")
+ADMINS_ONLY = frozenset({"parent", "weight_milli", "pod_allowances"})
 
 
 class TeamChanges(TypedDict, total=False):
@@ -29,6 +30,7 @@ class TeamChanges(TypedDict, total=False):
     parent: str | None
     weight_milli: int
     per_user_limit: int | None
+    pod_allowances: list[str]
 
 
 def create_team(
@@ -174,4 +176,16 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
         checks.whole(values["weight_milli"], pointer="/weight")
     if "per_user_limit" in values:
         checks.limit(values["per_user_limit"], pointer="/per_user_limit")
+    if "pod_allowances" in values:
+        values["pod_allowances"] = _allowances(values["pod_allowances"])
     return values
+
+
+def _allowances(given: list[str]) -> list[str]:
+    """Return allowances in their order, each once, or refuse one that there is not."""
+    known = [str(each) for each in Allowance]
+    for place, name in enumerate(given):
+        if name not in known:
+            detail = f"there is no allowance {name!r}; there is {', '.join(known)}"
+            raise Invalid.field(f"/pod_allowances/{place}", detail, code="unknown_allowance", given=name, allowed=known)
+    return [name for name in known if name in given]

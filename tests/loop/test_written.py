@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pytest
 from django.utils import timezone
 
 from queues import services
 from queues.models import Job, Task, Wave
 from queues.states import JobState
+from tenants import services as tenants
+from tenants.errors import Invalid
 from tests.loop.stage import Stage, events, state, units_in_use
 from tests.queues import manifests
 from tests.queues.manifests import steer
@@ -146,5 +149,18 @@ def test_what_they_wrote_is_kept_and_what_runs_carries_our_fields(stage: Stage) 
     assert "kueue.x-k8s.io/queue-name" not in live["metadata"]["labels"]
     assert live["spec"]["suspend"] is False
     assert "ttlSecondsAfterFinished" not in live["spec"]
-    assert live["spec"]["template"]["spec"]["priorityClassName"] == "tidegate-high"
+    assert live["spec"]["template"]["spec"]["priorityClassName"] == "tidegate-high-1"
     assert live["spec"]["template"]["metadata"]["labels"]["tidegate.io/job"] == str(job.uid)
+
+
+def test_what_an_admin_allowed_the_team_may_be_written(stage: Stage) -> None:
+    manifest = manifests.job(notes=steer(forever="1"))
+    manifest["spec"]["template"]["spec"]["hostNetwork"] = True
+    with pytest.raises(Invalid, match="host_namespaces"):
+        submit(stage, manifest)
+
+    changes: tenants.TeamChanges = {"pod_allowances": ["host_namespaces"]}
+    tenants.update_team(by=stage.lab.root, now=timezone.now(), team="nlp", changes=changes)
+    job = submit(stage, manifest)
+
+    stage.until(lambda: state(job) is JobState.RUNNING)

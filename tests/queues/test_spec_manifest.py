@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from queues import spec
 from queues.admission.world import JobShape, Near
-from queues.spec.podrules import Allowance
+from tenants.allowances import Allowance
 from tenants.errors import FieldError, Invalid, NotFound
 from tests.queues import manifests
 from tests.queues.manifests import GPU

@@ -39,6 +39,7 @@ def test_a_new_team_is_written_audited_and_told(site: Site, told: list[Change]) 
         "parent": "research",
         "weight_milli": 2000,
         "per_user_limit": None,
+        "pod_allowances": [],
         "paused_at": None,
     }
     assert [(each.kind, each.team) for each in told] == [(ChangeKind.TEAM_CREATED, team)]
@@ -88,6 +89,21 @@ def test_a_lead_changes_the_title_but_not_the_weight(site: Site) -> None:
     with pytest.raises(NotAllowed):
         services.update_team(by=by(site.lead), now=NOW, team="nlp", changes={"weight_milli": 9000})
     assert queries.team("nlp", by=by(site.lead)).title == "Language"
+
+
+def test_only_an_admin_allows_pods_more_and_that_is_audited(site: Site) -> None:
+    wanted: services.TeamChanges = {"pod_allowances": ["host_path", "privileged", "host_path"]}
+
+    with pytest.raises(NotAllowed):
+        services.update_team(by=by(site.lead), now=NOW, team="nlp", changes=wanted)
+    with pytest.raises(Invalid, match="no allowance 'root'"):
+        services.update_team(by=by(site.admin), now=NOW, team="nlp", changes={"pod_allowances": ["root"]})
+    services.update_team(by=by(site.admin), now=NOW, team="nlp", changes=wanted)
+
+    entry = AuditEntry.objects.order_by("-id")[0]
+    assert Team.objects.get(name="nlp").pod_allowances == ["privileged", "host_path"]
+    told = [(picture or {})["pod_allowances"] for picture in (entry.before, entry.after)]
+    assert told == [[], ["privileged", "host_path"]]
 
 
 def test_a_stale_version_changes_nothing(site: Site) -> None:
