@@ -29,7 +29,12 @@ class _Told(dict[str, int | str]):
 def sentence(code: str, numbers: Numbers) -> str:
     """Return why a job waits, in one sentence."""
     say = SENTENCES.get(code)
-    return say(_Told(numbers)) if say else f"Waiting: {code.replace('_', ' ').lower()}."
+    text = say(_Told(numbers)) if say else f"Waiting: {code.replace('_', ' ').lower()}."
+    if "endless" not in numbers:
+        return text
+    few = numbers["endless"] == 1
+    many = "1 job without a time limit stands" if few else f"{numbers['endless']} jobs without a time limit stand"
+    return f"{text} It has kept GPUs idle for too long, and {many} in its way: others get their turn."
 
 
 def _exceeds_max(told: _Told) -> str:

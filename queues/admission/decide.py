@@ -16,6 +16,9 @@ from queues.admission.shapes import Option
 from queues.admission.verdicts import Judge, reason
 from queues.admission.world import Heads, JobClass, Placed, World
 
+MOST_NAMED = 10
+"""So many jobs without end are named as what blocks one that has kept units idle for too long."""
+
 __all__ = ["Admission", "Memory", "Outcome", "Verdict", "decide"]
 
 
@@ -33,7 +36,7 @@ def decide(world: World, heads: Heads, memory: Memory | None = None) -> Outcome:
     passes = Passes(board, heads, active)
     passes.run()
     judge = Judge(board)
-    verdicts: list[Verdict] = list(_of_jobs(board, passes.record))
+    verdicts: list[Verdict] = list(_of_jobs(board, passes.record, judge))
     for job_class in classes:
         if passes.waits(job_class):
             verdicts.extend(_verdicts(judge, job_class))
@@ -50,9 +53,12 @@ def decide(world: World, heads: Heads, memory: Memory | None = None) -> Outcome:
     )
 
 
-def _of_jobs(board: Board, record: Record) -> Iterator[Verdict]:
-    """Yield the reasons of jobs that have one of their own: a claim, a hold, a back-off."""
+def _of_jobs(board: Board, record: Record, judge: Judge) -> Iterator[Verdict]:
+    """Yield the reasons of jobs that have one of their own: a claim, a hold, a back-off, or what blocks it for ever."""
     own: dict[int, tuple[int, Reason]] = {}
+    for job, (job_class, option) in record.tired.items():
+        why = judge.of_class(job_class)
+        own[job] = (job_class.id, reason(why.code, dict(why.numbers) | _endless(board, option)))
     for job, job_class in record.backing_off.items():
         own[job] = (job_class.id, reason(Code.BACKING_OFF, {}))
     for kept in record.kept:
@@ -72,6 +78,16 @@ def _of_jobs(board: Board, record: Record) -> Iterator[Verdict]:
     for job in sorted(own):
         number, found = own[job]
         yield Verdict(job_class=number, user=None, reason=found, job=job)
+
+
+def _endless(board: Board, option: Option) -> dict[str, int | str]:
+    """Return who blocks an option without end: how many jobs run there without a time limit, and which."""
+    flavors = set(option.flavors)
+    rows = (row for row in board.running.values() if row.ends_by is None and flavors.intersection(row.flavors))
+    jobs = sorted({row.job for row in rows})
+    if not jobs:
+        return {}
+    return {"endless": len(jobs), "endless_jobs": " ".join(str(job) for job in jobs[:MOST_NAMED])}
 
 
 def _asked(board: Board, option: Option) -> dict[str, int | str]:

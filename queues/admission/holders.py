@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from queues.admission.board import Board
 from queues.admission.order import Key, asker_of, turn_key
 from queues.admission.plans import Asker, Plan
+from queues.admission.reasons import pauses
 from queues.admission.shapes import Option
 from queues.admission.world import HOUR, Hold, JobClass, Waiting
 
@@ -66,8 +67,9 @@ def tired(board: Board, job: Waiting, option: Option) -> bool:
 
 def backs_off(board: Board, job_class: JobClass, job: Waiting) -> bool:
     """Whether a job that was evicted often has to wait longer before it borrows again."""
-    extra = job.evictions - board.world.policy.max_evictions
-    if extra < 0:
-        return False
-    after: int = board.queues[job_class.queue].hold_after * 2**extra
-    return board.world.now - job.wait_from < after
+    return pauses(
+        evictions=job.evictions,
+        most=board.world.policy.max_evictions,
+        hold_after=board.queues[job_class.queue].hold_after,
+        waited=board.world.now - job.wait_from,
+    )

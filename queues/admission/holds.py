@@ -170,7 +170,8 @@ class Planner:
             return None
         if not board.entitled(case, option) and standing is Standing.BORROWER:
             return None
-        if self._tired(holder, option):
+        if tired(board, holder.job, option):
+            self._record.tired[holder.job.id] = (holder.job_class, option)
             return None
         return self._made(holder, option, placed, None, standing, node, rooms(option, placed))
 
@@ -186,9 +187,6 @@ class Planner:
                 for flavor, units in units_of(attempt, attempt.placed).items():
                     own[place, flavor] = own.get((place, flavor), 0) + units
         return own
-
-    def _tired(self, holder: Holder, option: Option) -> bool:
-        return tired(self._board, holder.job, option)
 
     def renew(self, jobs: dict[int, Waiting]) -> None:
         """Plan the holds of the world again, in their order; a better plan replaces an old one."""

@@ -205,7 +205,9 @@ class Passes:
     def _keep(self, job: Waiting, job_class: JobClass, option: Option, *, young: bool) -> None:
         """Count the job as inside for those that come later, and keep a named set of units from borrowers."""
         board = self._board
-        placed = None if tired(board, job, option) else self._planner.sets.nearest(option)
+        if tired(board, job, option):
+            self.record.tired[job.id] = (job_class, option)
+        placed = None if job.id in self.record.tired else self._planner.sets.nearest(option)
         board.promise(board.case(job_class), option.needs, 1)
         for node, room in rooms(option, placed or ()).items():
             board.kept[node] = plus(board.kept.get(node, (0, 0, 0, 0)), room)

@@ -1,5 +1,6 @@
 """Why a job waits: one code, whether it can ever pass, and the numbers behind it (SEMANTICS 10)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,7 +31,21 @@ class Code(StrEnum):
     BEHIND = "BEHIND"
 
 
+def would_borrow(code: Code | str, numbers: Mapping[str, int | str]) -> bool:
+    """Whether a class that waits for this reason may start, and its numbers say that it is not inside its guarantee."""
+    needs, left = numbers.get("needs"), numbers.get("team_left")
+    return code not in STANDS_FIRST and isinstance(needs, int) and isinstance(left, int) and needs > left
+
+
+def pauses(*, evictions: int, most: int, hold_after: int, waited: int) -> bool:
+    """Whether a job that was evicted so often has to wait longer, hold_after x 2^n, before it borrows again."""
+    return evictions >= most and waited < hold_after * (1 << (evictions - most))
+
+
 PERMANENT = frozenset({Code.EXCEEDS_MAX, Code.EXCEEDS_NODE, Code.NO_MATCHING_NODE})
+
+
+STANDS_FIRST = PERMANENT | {Code.HELD, Code.QUEUE_PAUSED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

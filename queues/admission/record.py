@@ -39,6 +39,7 @@ class Record:
     stalled: list[Stalled] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     backing_off: dict[int, JobClass] = field(default_factory=dict)
+    tired: dict[int, tuple[JobClass, Option]] = field(default_factory=dict)
     claims: int = 0
 
     @property

@@ -55,7 +55,7 @@ class JobsView(RestView):
         return _submitted(self, done)
 
     def _rows(self, page: Sequence[Job], kept: frozenset[str]) -> list[dict[str, Any]]:
-        rows = shapes.JobOut(job_rows(page, self.actor), many=True).data
+        rows = shapes.JobOut(job_rows(page, self.actor, self.now), many=True).data
         return [{key: value for key, value in row.items() if key in kept} if kept else dict(row) for row in rows]
 
 

@@ -36,7 +36,7 @@ def jobs(
     by: Actor,
     wanted: JobFilter,
     *,
-    now: datetime,  # noqa: ARG001  what a row says may come to depend on it
+    now: datetime,
     limit: int = 50,
     before: int | None = None,
     after: int | None = None,
@@ -53,16 +53,16 @@ def jobs(
         page = some[:limit]
         older, newer = len(some) > limit, bool(page) and before is not None
     return JobPage(
-        rows=job_rows(page, by),
+        rows=job_rows(page, by, now),
         older=page[-1].id if older else None,
         newer=page[0].id if newer else None,
         count=found.order_by().count() if count else None,
     )
 
 
-def job_rows(page: Sequence[Job], by: Actor) -> tuple[JobRow, ...]:
+def job_rows(page: Sequence[Job], by: Actor, now: datetime) -> tuple[JobRow, ...]:
     """Return jobs as rows, in a fixed number of statements."""
-    reasons = Reasons(page, by)
+    reasons = Reasons(page, by, now)
     groups = groups_of(page)
     names = flavor_names() if page else {}
     elastic = elastic_rows(page, groups)
@@ -146,7 +146,7 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
             found,
             groups,
             names,
-            Reasons([found], by),
+            Reasons([found], by, now),
             by,
             elastic_rows([found], {found.id: groups}).get(found.id),
         ),

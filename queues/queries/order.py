@@ -38,12 +38,12 @@ def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team
     line = ranks.line(kind.id, now=now, limit=limit)
     free = sum(free_blocks(line.world, kind.id))
     waits = [row for (_, of_flavor), row in waiting().items() if of_flavor == kind.id]
-    rows = _ranked(line.ranks, by, free=free)
+    rows = _ranked(line.ranks, by, now, free=free)
     return QueueOrder(
         flavor=kind.name,
         free=free,
         rows=tuple(row for row in rows if not team or (row.job is not None and row.job.team == team)),
-        permanent=tuple(_permanent(by, kind.id, team)),
+        permanent=tuple(_permanent(by, kind.id, team, now)),
         waiting_jobs=sum(row.jobs for row in waits),
         waiting_units=sum(row.units for row in waits),
         as_of=line.as_of,
@@ -62,7 +62,7 @@ def explain(by: Actor, uid: UUID, *, now: datetime) -> Explanation:
     tree, lines = in_use(line.world)
     quota, place = lines[flavor], tree.number[job.team_id]
     blocks, left = free_blocks(line.world, flavor), max(0, quota.promised_room(place))
-    reason = Reasons([job], by).of(job)
+    reason = Reasons([job], by, now).of(job)
     position = line.position(job) if job.waiting_tasks else None
     ahead = line.ranks[: position.rank - 1] if position else ()
     return Explanation(
@@ -93,11 +93,11 @@ def _flavor(name: str) -> Flavor:
     return flavors[name]
 
 
-def _ranked(ranked: Iterable[Rank], by: Actor, *, free: int) -> Iterator[OrderRow]:
+def _ranked(ranked: Iterable[Rank], by: Actor, now: datetime, *, free: int) -> Iterator[OrderRow]:
     """Yield the rows of an order; every job is counted, the visible ones are shown."""
     ranked = tuple(ranked)
     units = _units(rank.job for rank in ranked)
-    shown = _shown((rank.job for rank in ranked), by)
+    shown = _shown((rank.job for rank in ranked), by, now)
     expected = estimates({job: job_class for job, (job_class, _) in shown.items()})
     for rank in ranked:
         if rank.job in units:
@@ -121,21 +121,21 @@ def _units(jobs: Iterable[int]) -> dict[int, int]:
     return {job: units_waiting(ask_from_json(ask), tasks) for job, tasks, ask in rows}
 
 
-def _shown(jobs: Iterable[int], by: Actor) -> dict[int, tuple[int, JobRow]]:
+def _shown(jobs: Iterable[int], by: Actor, now: datetime) -> dict[int, tuple[int, JobRow]]:
     """Return the visible ones of some jobs, each with its class."""
     found = Job.objects.visible_to(by).filter(id__in=list(jobs))
     rows = list(found.select_related("team", "queue", "user", "priority_class").defer("spec").order_by("id"))
-    return {job.id: (job.job_class_id, row) for job, row in zip(rows, job_rows(rows, by), strict=True)}
+    return {job.id: (job.job_class_id, row) for job, row in zip(rows, job_rows(rows, by, now), strict=True)}
 
 
-def _permanent(by: Actor, flavor: int, team: str) -> Iterator[OrderRow]:
+def _permanent(by: Actor, flavor: int, team: str, now: datetime) -> Iterator[OrderRow]:
     never = Verdict.objects.filter(job_class=OuterRef("job_class"), user=None, permanent=True)
     wanted = TaskGroup.objects.filter(job=OuterRef("id"), flavors__contains=[flavor])
     found = Job.objects.visible_to(by).filter(Exists(never), Exists(wanted), state=JobState.QUEUED)
     if team:
         found = found.filter(team__name=team)
     rows = found.select_related("team", "queue", "user", "priority_class").defer("spec").order_by("id")
-    for row in job_rows(list(rows[:MOST_PERMANENT]), by):
+    for row in job_rows(list(rows[:MOST_PERMANENT]), by, now):
         yield OrderRow(rank=None, units=row.units, units_ahead=0, starts_next=False, job=row)
 
 

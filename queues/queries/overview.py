@@ -63,7 +63,7 @@ def _attention(by: Actor, fresh: Freshness, now: datetime) -> Iterator[Attention
             text = f"Cluster {cluster.name} does not answer. {cluster.error}".strip()
             yield Attention(kind="cluster", text=text, since=cluster.unreachable_since, cluster=cluster.name)
     yield from _nodes()
-    yield from _never(by)
+    yield from _never(by, now)
     yield from _slow_starts(by, now)
 
 
@@ -78,11 +78,11 @@ def _nodes() -> Iterator[Attention]:
         )
 
 
-def _never(by: Actor) -> Iterator[Attention]:
+def _never(by: Actor, now: datetime) -> Iterator[Attention]:
     never = Verdict.objects.filter(job_class=OuterRef("job_class"), user=None, permanent=True)
     jobs = Job.objects.visible_to(by).filter(Exists(never), state=JobState.QUEUED).defer("spec")
     found = list(jobs.order_by("-id")[:SHOWN])
-    reasons = Reasons(found, by)
+    reasons = Reasons(found, by, now)
     for job in found:
         reason = reasons.of(job)
         if reason is not None and reason.permanent:

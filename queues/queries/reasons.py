@@ -4,16 +4,19 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from queues import wording
-from queues.admission.reasons import Code
+from queues.admission.reasons import Code, pauses, would_borrow
+from queues.admission.world import Policy
 from queues.models import Job, Verdict, Wave
 from queues.progress import Trouble
 from queues.queries.rows import Action, Blocker, ReasonRow
 from queues.states import ENDED, HOLDING, JobState
+from queues.waiting import span
+from tenants.models import Installation
 from tenants.permissions import Actor, Permission, visible_teams
 
 OTHERS = "another team"
 ON_CLUSTER = frozenset({JobState.ADMITTED, JobState.RUNNING, JobState.EVICTING})
-OUR_IDS = frozenset({"job", "claim"})
+OUR_IDS = frozenset({"job", "claim", "endless_jobs"})
 
 Verdicts = dict[tuple[int, int | None, int | None], Verdict]
 """By class, user and job; None for all."""
@@ -22,7 +25,7 @@ Verdicts = dict[tuple[int, int | None, int | None], Verdict]
 class Reasons:
     """The reasons of some jobs, read in one statement (two where a reason names a team)."""
 
-    def __init__(self, jobs: Iterable[Job], by: Actor) -> None:
+    def __init__(self, jobs: Iterable[Job], by: Actor, now: datetime) -> None:
         """Read the verdicts of the jobs that wait, and which others are on a cluster that does not answer."""
         jobs = list(jobs)
         classes = {job.job_class_id for job in jobs if job.waiting_tasks}
@@ -32,7 +35,9 @@ class Reasons:
             self._verdicts = {(row.job_class_id, row.user_id, getattr(row, "job_id", None)): row for row in rows}
         self._away = _on_silent_clusters([job.id for job in jobs if job.state in ON_CLUSTER])
         self._by = by
+        self._now = now
         self._teams: frozenset[str] | None = None
+        self._most: int | None = None
 
     def of(self, job: Job) -> ReasonRow | None:
         """Return the one current reason of a job; None where nothing needs one."""
@@ -66,6 +71,8 @@ class Reasons:
         verdict = next((row for row in found if row is not None), None)
         if verdict is None:
             return _plain(wording.NOT_DECIDED, job.state_since)
+        if verdict.job_id is None and self._pauses(job):
+            return _plain(Code.BACKING_OFF, job.state_since)
         numbers = self._readable(verdict.numbers)
         return ReasonRow(
             code=verdict.code,
@@ -78,6 +85,17 @@ class Reasons:
             actions=tuple(Action(text=text) for text in wording.helps(verdict.code, numbers)),
         )
 
+    def _pauses(self, job: Job) -> bool:
+        """Whether a job that was recalled often waits longer before it borrows, and would have to borrow."""
+        of_class = self._verdicts.get((job.job_class_id, None, None))
+        if not job.evictions or of_class is None or not would_borrow(of_class.code, of_class.numbers):
+            return False
+        if self._most is None:
+            row = Installation.objects.filter(id=1).first()
+            self._most = row.max_evictions if row is not None else Policy().max_evictions
+        after, waited = span(job.queue.hold_after), span(self._now - job.wait_from)
+        return pauses(evictions=job.evictions, most=self._most, hold_after=after, waited=waited)
+
     def _readable(self, numbers: dict[str, int | str]) -> dict[str, int | str]:
         """Return the numbers without the name of a team that the reader may not see, and without our own ids."""
         told = {key: value for key, value in numbers.items() if key not in OUR_IDS}
@@ -89,11 +107,11 @@ class Reasons:
         """Yield who is in the way, by name where the reader may see it."""
         if "ahead" in told:
             yield Blocker(text=str(told["ahead"]))
-        if "job" in numbers:
-            job = (
-                Job.objects.visible_to(self._by).filter(id=numbers["job"]).select_related("team").defer("spec").first()
-            )
-            yield Blocker(text=f"{job.team.name}: {job.name}", job=job.uid) if job else Blocker(text=OTHERS)
+        ids = [int(part) for part in f"{numbers.get('job', '')} {numbers.get('endless_jobs', '')}".split()]
+        if ids:
+            found = Job.objects.visible_to(self._by).filter(id__in=ids).select_related("team").defer("spec")
+            named = {job.id: Blocker(text=f"{job.team.name}: {job.name}", job=job.uid) for job in found}
+            yield from dict.fromkeys(named.get(number, Blocker(text=OTHERS)) for number in ids)
 
     def _visible(self) -> frozenset[str]:
         if self._teams is None:

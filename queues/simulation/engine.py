@@ -8,6 +8,7 @@ from queues.admission.board import Board
 from queues.admission.decide import Memory, decide
 from queues.admission.order import effective_priority
 from queues.admission.outcome import Admission, Eviction, Growth, Outcome
+from queues.admission.reasons import Reason, pauses, would_borrow
 from queues.admission.world import (
     Aging,
     Milliseconds,
@@ -36,7 +37,7 @@ class Engine(Timeline):
         self._clock = clock
         self._memory = Memory()
         self._evicted_at: list[Milliseconds] = []
-        self._reasons: dict[tuple[int, int | None], str] = {}
+        self._reasons: dict[tuple[int, int | None], Reason] = {}
         self._job_reasons: dict[int, str] = {}
         self._recorded: set[tuple[Milliseconds, str, int]] = set()
         self._victims: dict[int, tuple[int, int]] = {}
@@ -221,9 +222,7 @@ class Engine(Timeline):
     def _note_reasons(self, outcome: Outcome) -> None:
         by_job = {row.job: row.reason.code.value for row in outcome.verdicts if row.job is not None}
         self._job_reasons = by_job
-        self._reasons = {
-            (row.job_class, row.user): row.reason.code.value for row in outcome.verdicts if row.job is None
-        }
+        self._reasons = {(row.job_class, row.user): row.reason for row in outcome.verdicts if row.job is None}
         for job in list(self._waiting.values()):
             reason = self.reason(job)
             if job.row is None and not job.held:
@@ -242,8 +241,16 @@ class Engine(Timeline):
         own = self._job_reasons.get(job.id)
         if own is not None:
             return own
-        key = job.row.job_class
-        return self._reasons.get((key, job.user)) or self._reasons.get((key, None))
+        of_class = self._reasons.get((job.row.job_class, None))
+        if of_class is not None and would_borrow(of_class.code, dict(of_class.numbers)) and self._pauses(job):
+            return "BACKING_OFF"
+        found = self._reasons.get((job.row.job_class, job.user)) or of_class
+        return found.code.value if found is not None else None
+
+    def _pauses(self, job: Job) -> bool:
+        policy, after = self.policy, self.hold_after(job.spec)
+        waited = self.now - job.wait_from
+        return pauses(evictions=job.evictions, most=policy.max_evictions, hold_after=after, waited=waited)
 
     def victim(self, run: int) -> tuple[int, int]:
         """Return the job and the part of a run that was evicted."""

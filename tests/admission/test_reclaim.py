@@ -1,7 +1,7 @@
 """Claims: SEMANTICS 8, against every possible set of victims in small worlds."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from hypothesis import given, settings
@@ -177,3 +177,19 @@ def test_the_victims_are_the_best_of_all_sets(dispute: tuple[list[int], list[Run
         short = sum(max(0, min(guaranteed[team], used[team]) - after[team]) for team in {r.team for r in gone})
         lost = sum(row.units * (10 * MINUTE + row.hours * HOUR) for row in gone)
         assert (again, short, lost, len(gone)) == expected
+
+
+def test_a_job_that_has_kept_idle_units_for_too_long_names_the_endless_jobs_that_block_it() -> None:
+    site = Site(policy=Policy(recall=True, hold_idle_limit=1000))
+    (node,) = site.node(4)
+    team = site.team(4)
+    endless = site.runs(team, node, units=1)
+    site.runs(team, node, units=1, ends_by=NOW + 60_000)
+    gang = site.waits(team, 4, minutes=60)
+    site.waiting[0] = replace(site.waiting[0], idle=1000)
+
+    rows = [row for row in site.decide().outcome.verdicts if row.job == gang]
+
+    numbers = dict(rows[0].reason.numbers)
+    assert rows[0].reason.code is Code.NO_FREE_CAPACITY
+    assert (numbers["endless"], numbers["endless_jobs"], numbers["needs"]) == (1, str(endless), 4)

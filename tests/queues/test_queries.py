@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.test.utils import CaptureQueriesContext
 
 from queues import cycle, queries, services
-from queues.models import Job, Queue, Task
+from queues.models import Job, Queue, Task, Verdict
 from queues.queries import JobFilter
 from queues.queries.rows import JobPage
 from queues.states import JobState, TaskState
@@ -377,3 +377,31 @@ def test_an_ended_job_needs_no_reason(lab: Lab) -> None:
     detail = queries.job(lab.ann, job.uid, now=NOW)
 
     assert (detail.row.reason, detail.row.state) == (None, JobState.CANCELLED)
+
+
+def test_a_job_that_was_recalled_often_pauses_before_it_borrows_wherever_it_stands_in_line(lab: Lab) -> None:
+    lab.start(lab.submit(shape="gang", tasks=3, gpus="h100:8"), *lab.nodes[:3])
+    jobs = [lab.submit(shape="gang", tasks=2, gpus="h100:8", name=name) for name in ("first", "second")]
+    cycle.turn(NOW)
+    said = reason(lab.ann, jobs[1])[0]
+    Job.objects.filter(id=jobs[1].id).update(evictions=20)
+
+    told = [reason(lab.ann, job)[0] for job in jobs]
+
+    assert told == [said, "BACKING_OFF"]
+
+
+def test_a_job_that_has_held_for_too_long_names_the_endless_jobs_in_its_way(lab: Lab) -> None:
+    blocks = lab.submit(gpus="h100:8", name="endless")
+    lab.start(blocks)
+    job = lab.submit(gpus="h100:16")
+    cycle.turn(NOW)
+    numbers = {"needs": 16, "flavor": "h100", "free": 8, "endless": 1, "endless_jobs": str(blocks.id)}
+    Verdict.objects.update(numbers=numbers, code="NO_FREE_CAPACITY")
+
+    found = queries.job(lab.ann, job.uid, now=NOW).row.reason
+
+    assert found is not None
+    assert "1 job without a time limit stands in its way" in found.summary
+    assert [row.text for row in found.blockers] == ["nlp: endless"]
+    assert "endless_jobs" not in found.details
