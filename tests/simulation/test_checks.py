@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from queues.admission.board import Board
-from queues.admission.decide import decide
+from queues.admission.decide import Memory, decide
 from queues.admission.outcome import Outcome, Verdict
 from queues.admission.passes import Passes
 from queues.admission.quota import Ledger, in_use, ledger
@@ -47,8 +47,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
     """Let a test change what the rules decide."""
 
     def change(how: Change) -> None:
-        def other(world: World, heads: Heads) -> Outcome:
-            return how(decide(world, heads), world)
+        def other(world: World, heads: Heads, memory: Memory) -> Outcome:
+            return how(decide(world, heads, memory), world)
 
         monkeypatch.setattr("queues.simulation.engine.decide", other)
 
