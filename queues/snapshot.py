@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +20,7 @@ from queues.admission.world import (
     Ask,
     Flavor,
     JobClass,
+    Milliseconds,
     Node,
     NodeState,
     Policy,
@@ -65,14 +66,15 @@ def load(now: datetime) -> Iterator[Snapshot]:
         if alone:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        queues = list(StoredQueue.objects.order_by("id"))
-        heads = StoredHeads({queue.id: span(queue.start_limit) for queue in queues}, promises.idle(now))
-        yield Snapshot(_world(now, queues, heads), heads)
+        settled = _settled()
+        heads = StoredHeads(settled.start_limits, promises.idle(now))
+        yield Snapshot(_world(now, settled, heads), heads)
 
 
 def forget() -> None:
     """Read everything anew the next time."""
     _known_nodes.forget()
+    _known_settled.clear()
     forget_attempts()
     _asks.clear()
 
@@ -91,13 +93,13 @@ def _nodes_text(nodes: tuple[Node, ...]) -> str:
     return repr(nodes)
 
 
-def _world(now: datetime, queues: Iterable[StoredQueue], heads: StoredHeads) -> World:
+def _world(now: datetime, settled: "_Settled", heads: StoredHeads) -> World:
     return World(
         now=milliseconds(now),
-        policy=_policy(),
-        flavors=_flavors(),
-        teams=teams(),
-        queues=_queues(queues),
+        policy=settled.policy,
+        flavors=settled.flavors,
+        teams=settled.teams,
+        queues=settled.queues,
         nodes=_nodes(),
         attempts=attempts(now),
         classes=_classes(heads.classes),
@@ -105,6 +107,37 @@ def _world(now: datetime, queues: Iterable[StoredQueue], heads: StoredHeads) -> 
         holds=promises.holds(),
         evicted_at=promises.evicted_at(now),
     )
+
+
+class _Settled(NamedTuple):
+    """What people set and seldom change."""
+
+    policy: Policy
+    flavors: tuple[Flavor, ...]
+    teams: tuple[Team, ...]
+    queues: tuple[Queue, ...]
+    start_limits: Mapping[int, Milliseconds]
+
+
+_TABLES = ("tenants_installation", "tenants_flavor", "tenants_team", "tenants_quota", "queues_queue")
+_ROWS = " UNION ALL ".join(f"SELECT '{table}' AS of, id, {warm.VERSION} AS version FROM {table}" for table in _TABLES)  # noqa: S608  constants only
+_VERSION = f"SELECT md5(string_agg(concat_ws(' ', of, id, version), ',' ORDER BY of, id)) FROM ({_ROWS}) found"  # noqa: S608  constants only
+_known_settled: dict[str, _Settled] = {}
+"""The last one, by the versions of all rows that it is made of."""
+
+
+def _settled() -> _Settled:
+    with connection.cursor() as cursor:
+        cursor.execute(_VERSION)
+        version = str(cursor.fetchone()[0])
+    known = _known_settled.get(version)
+    if known is None:
+        queues = list(StoredQueue.objects.order_by("id"))
+        limits = {queue.id: span(queue.start_limit) for queue in queues}
+        known = _Settled(_policy(), _flavors(), teams(), _queues(queues), limits)
+        _known_settled.clear()
+        _known_settled[version] = known
+    return known
 
 
 def _policy() -> Policy:

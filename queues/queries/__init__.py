@@ -3,7 +3,7 @@
 A thing that is not visible is ``NotFound``, as if it did not exist.
 """
 
-from queues.queries.bars import team_bars
+from queues.queries.bars import team_bars, team_use
 from queues.queries.clusters import clusters
 from queues.queries.decisions import decision, decisions
 from queues.queries.evictions import evictions
@@ -51,4 +51,5 @@ __all__ = [
     "queue_order",
     "queues",
     "team_bars",
+    "team_use",
 ]

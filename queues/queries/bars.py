@@ -7,8 +7,9 @@ from datetime import datetime
 from queues.admission.quota import ROOT, Ledger, Line, Tree, demand, in_use, ledger
 from queues.admission.world import NodeState, World
 from queues.queries.estate import estate, one_moment
+from queues.queries.loans import loans_with_jobs
 from queues.queries.room import free_blocks, held
-from queues.queries.rows import FlavorNumbers, TeamBar
+from queues.queries.rows import FlavorNumbers, TeamBar, TeamLoans
 from queues.queries.waits import Waits, waiting
 from tenants.models import Flavor, Membership, Team
 from tenants.permissions import Actor, Permission, visible_teams
@@ -21,6 +22,14 @@ def team_bars(by: Actor, *, now: datetime, team: str = "", flavor: str = "") -> 
     del now  # the bars are of this moment
     with one_moment():
         return tuple(bars_of(estate(), waiting(), by, team=team, flavor=flavor))
+
+
+def team_use(by: Actor, team: str) -> tuple[tuple[TeamBar, ...], tuple[TeamLoans, ...]]:
+    """Return the bars and the loans of one visible team, from one moment."""
+    with one_moment():
+        world, waits = estate(by_wave=True), waiting()
+        loans = loans_with_jobs(world, by)
+    return tuple(bars_of(world, waits, by, team=team)), tuple(row for row in loans if row.team == team)
 
 
 def numbers_of(world: World, waits: Waiting) -> tuple[FlavorNumbers, ...]:

@@ -29,24 +29,30 @@ class _Used(NamedTuple):
 
 def loans(by: Actor, *, team: str = "", flavor: str = "") -> tuple[TeamLoans, ...]:
     """Return what each visible team (or one) borrows from whom and lends to whom, with the jobs that use it."""
+    if team and team not in team_names(by).values():
+        raise NotFound(f"There is no team {team[:63]}.")
     with one_moment():
-        world = estate(by_wave=True)
-        names = team_names(by)
-        if team and team not in names.values():
-            raise NotFound(f"There is no team {team[:63]}.")
-        counted = in_use(world)
-        book = ledger(world, counted)
-        parts = between_teams(book)
-        used = _used(world, by_attempt(book, world, parts))
-        jobs = _jobs(by, {row.job for rows in used.values() for row in rows})
-    found = _rows(counted, parts, names, used, jobs)
+        found = loans_with_jobs(estate(by_wave=True), by)
     return tuple(row for row in found if row.team == (team or row.team) and row.flavor == (flavor or row.flavor))
+
+
+def loans_with_jobs(world: World, by: Actor) -> tuple[TeamLoans, ...]:
+    """Return the loans of the visible teams from a world by wave, with the visible jobs that use them."""
+    counted = in_use(world)
+    book = ledger(world, counted)
+    parts = between_teams(book)
+    if not parts:
+        return ()
+    used = _used(world, by_attempt(book, world, parts))
+    jobs = _jobs(by, {row.job for rows in used.values() for row in rows})
+    return tuple(_rows(counted, parts, team_names(by), used, jobs))
 
 
 def loans_of(world: World, by: Actor) -> tuple[TeamLoans, ...]:
     """Return the loans of the visible teams from one world, without jobs."""
     counted = in_use(world)
-    return tuple(_rows(counted, between_teams(ledger(world, counted)), team_names(by), {}, {}))
+    parts = between_teams(ledger(world, counted))
+    return tuple(_rows(counted, parts, team_names(by), {}, {})) if parts else ()
 
 
 def team_names(by: Actor) -> dict[int, str]:

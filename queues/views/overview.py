@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def overview(request: HttpRequest) -> HttpResponse:
     """Show numbers per GPU type, team bars, the map, what needs attention and the last changes."""
     by, now = actor_of(request), timezone.now()
-    rows = cache(lambda: queries.overview(by, now=now))
+    rows, colours = cache(lambda: queries.overview(by, now=now)), cache(lambda: palette(by))
     mode, mine = request.GET.get("map", "team"), request.GET.get("mine") == "1"
     parts = {
         "fresh": Part(
@@ -41,13 +41,13 @@ def overview(request: HttpRequest) -> HttpResponse:
             rows=lambda: {
                 "groups": bar_groups(row for row in rows().bars if not row.department),
                 "loans": [row for row in rows().loans if row.borrowed and not row.department],
-                "palette": palette(by),
+                "palette": colours(),
             },
             topics=("jobs", "nodes", "teams"),
         ),
         "map": Part(
             template="_partials/map.html",
-            rows=lambda: {"map": gpu_map(queries.allocation(by), palette(by), mode=mode, only_mine=mine)},
+            rows=lambda: {"map": gpu_map(queries.allocation(by), colours(), mode=mode, only_mine=mine)},
             topics=("jobs", "nodes"),
         ),
         "news": Part(

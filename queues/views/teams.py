@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from django.contrib import messages
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
     from queues.queries.rows import TeamBar
-    from queues.views.drawing import LoanBars
     from tenants.permissions import Actor
 
 
@@ -71,15 +71,16 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
     """Show one team: quota, queues, members."""
     by, now = actor_of(request), timezone.now()
     found = tenants.team(name, by=by)
+    use, colours = cache(lambda: queries.team_use(by, name)), palette(by)
     parts = {
         "bars": Part(
             template="_partials/bars.html",
-            rows=lambda: {"groups": bar_groups(queries.team_bars(by, now=now, team=name)), "palette": palette(by)},
+            rows=lambda: {"groups": bar_groups(use()[0]), "palette": colours},
             topics=("jobs", f"team:{name}"),
         ),
         "loans": Part(
             template="_partials/loans.html",
-            rows=lambda: {"loans": _loans(by, name), "palette": palette(by)},
+            rows=lambda: {"loans": [loan_bars(row, colours) for row in use()[1]], "palette": colours},
             topics=("jobs", f"team:{name}"),
         ),
     }
@@ -93,14 +94,9 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
         "roles": Role.choices,
         "may_quota": can(by, Permission.EDIT_QUOTA, team=found),
         "may_members": can(by, Permission.EDIT_MEMBERS, team=found),
-        "palette": palette(by),
+        "palette": colours,
     }
     return page(request, "portal/team.html", context, parts)
-
-
-def _loans(by: Actor, name: str) -> list[LoanBars]:
-    colours = palette(by)
-    return [loan_bars(row, colours) for row in queries.loans(by, team=name)]
 
 
 @require_POST

@@ -10,6 +10,7 @@ from queues import services, snapshot
 from queues.admission.world import JobShape, NodeState, Placed, World
 from queues.models import Node, Task, Wave
 from queues.waiting import StoredHeads, milliseconds, span
+from tenants.models import Installation
 from tests.queues.crowd import copy
 from tests.queues.lab import MINUTE, NOW, Lab, node
 
@@ -191,6 +192,10 @@ def test_what_is_kept_between_snapshots_is_what_a_cold_one_reads(lab: Lab) -> No
         lambda: Node.objects.filter(name="h2").update(gone_at=NOW),
         lambda: Node.objects.filter(name="h2").update(gone_at=None),
         lambda: node(lab.cluster, "h9", lab.h100),
+        lambda: lab.nlp.quotas.update(guaranteed=3),
+        lambda: lab.bio.quotas.all().delete(),
+        lambda: lab.nlp.queues.update(start_limit=MINUTE),
+        lambda: Installation.objects.update_or_create(id=1, defaults={"aging_every": MINUTE}),
         lambda: lab.submit(gpus="h100:4", shape="gang", tasks=2),
     ]
 
