@@ -46,21 +46,6 @@ def fail_attempt(job: Job, task: Task, *, now: datetime) -> None:
     )
 
 
-def interrupt(job: Job, *, code: str, text: str, now: datetime) -> None:
-    """An attempt was ended from outside: the job queues again at its old place, and no retry is used."""
-    evict(
-        job.id,
-        JobState(job.state),
-        JobState.QUEUED,
-        now=now,
-        event="interrupted",
-        summary=text,
-        details={"reason": code, "attempt": job.attempt},
-        reason_code=code,
-        reason_text=text,
-    )
-
-
 def fail_start(wave: Wave, job: Job, *, code: str, text: str, now: datetime, counts: bool) -> None:
     """A wave could not start: its job backs off, or (a start that ``counts``, out of tries) fails.
 
@@ -142,13 +127,6 @@ def note_failure(job: Job, task: Task, *, now: datetime, left: str = "") -> None
     """Record that one task of an independent job failed."""
     details = {"task": task.index, "exit_code": task.exit_code, "reason": task.reason, "attempt": job.attempt}
     record(job.id, now=now, event="task_failed", summary=failure_text(task) + left, details=details)
-
-
-def note_interruption(job: Job, task: Task, *, count: int, now: datetime) -> None:
-    """Record that tasks of an independent job were stopped, and why the first was."""
-    what = "left" if task.reason == Trouble.EVICTED else "stopped"
-    text = f"{count} task{'s' * (count != 1)} {what}: {task.message or task.reason}"
-    record(job.id, now=now, event="interrupted", summary=text, details={"reason": task.reason, "tasks": count})
 
 
 def failure_text(task: Task) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import Count, F
 
-from queues import endings, hints
+from queues import endings, hints, interruptions
 from queues.admission.world import JobShape
 from queues.limits import deadline
 from queues.models import Job, JobEvent, Task, Wave
@@ -67,7 +67,7 @@ def move_job(sight: Sight, *, now: datetime) -> None:
     failed = [task for task in sight.ended if task.state == TaskState.FAILED]
     stopped = [task for task in sight.ended if task.state == TaskState.STOPPED]
     if job.shape == JobShape.INDEPENDENT:
-        _retry(job, failed, stopped, now=now)
+        _retry(job, wave, failed, stopped, now=now)
     elif wave.state != WaveState.EVICTING and failed:
         endings.fail_attempt(job, min(failed, key=blame), now=now)
         return
@@ -114,7 +114,7 @@ def _answer_stop(wave: Wave, job: Job, task: Task, *, now: datetime) -> None:
         text = f"Its node did not take it: {task.message}"
         endings.fail_start(wave, job, code=Trouble.START_FAILED, text=text, now=now, counts=True)
     else:
-        endings.interrupt(job, code=task.reason, text=task.message or task.reason, now=now)
+        interruptions.interrupt(job, wave, task, now=now)
 
 
 def _start_job(wave: Wave, *, now: datetime) -> None:
@@ -145,7 +145,7 @@ def running_event(wave: Wave, job: Job, *, now: datetime) -> JobEvent:
     return JobEvent(job_id=job.id, at=now, type="started", summary=f"Running{again}", details=details)
 
 
-def _retry(job: Job, failed: list[Task], stopped: list[Task], *, now: datetime) -> None:
+def _retry(job: Job, wave: Wave, failed: list[Task], stopped: list[Task], *, now: datetime) -> None:
     """Let tasks of an independent job wait again: stopped ones, and failed ones while their retries last."""
     if failed:
         Job.objects.filter(id=job.id).update(failures=F("failures") + len(failed))
@@ -153,10 +153,10 @@ def _retry(job: Job, failed: list[Task], stopped: list[Task], *, now: datetime) 
     for task in failed:
         left = "; retried" if task.index in retried else ""
         endings.note_failure(job, task, now=now, left=left)
-    if retried or stopped:
-        endings.again(job, len(retried) + len(stopped), now=now, own_failure=not stopped)
-    for task in stopped[:1]:
-        endings.note_interruption(job, task, count=len(stopped), now=now)
+    if stopped:
+        interruptions.interrupt_tasks(job, wave, stopped, retried=len(retried), now=now)
+    elif retried:
+        endings.again(job, len(retried), now=now, own_failure=True)
 
 
 def _with_retries_left(job: Job, failed: list[Task]) -> set[int]:

@@ -18,6 +18,7 @@ from django.db.models.functions import Coalesce
 
 from clusters.port import Change, Cluster, ClusterError, Gone, Unreachable
 from queues import hints
+from queues.lease import Lease
 from queues.models import ClusterState
 from queues.nodes import count_flavors
 from queues.reconcile import Findings, awaits_list, follow, reconcile
@@ -28,12 +29,12 @@ log = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
-LOCKS = 0x71DF
 # Changes that come within this are taken together.
 WINDOW_SECONDS = 0.05
 # A watch is opened anew this often, so that one that fell silent, or was left, does not stay.
 STREAM_SECONDS = 10.0
 LOOK_SECONDS = 1.0
+STAND_BY_SECONDS = 0.2
 HEARD_SECONDS = 5.0
 LEAST_BETWEEN_LISTS = 2.0
 LONGEST_PAUSE = 30.0
@@ -94,34 +95,40 @@ class Follower:
     def __init__(self, name: str, cluster: Cluster, clock: Clock) -> None:
         """Follow ``cluster``, called ``name``; nothing is asked yet."""
         self.name, self.cluster, self.clock = name, cluster, clock
+        self.lease = Lease(name)
         self.lists = 0
         self._strays: set[str] = set()
         self._failures = 0
-        self._locked_on: object = None
         self._version = ""
         self._row: int | None = None
 
     def run(self, stop: Event) -> None:
         """Follow until ``stop`` is set. Of several processes one follows and the others stand by."""
-        while not stop.is_set():
-            try:
-                if self._is_mine():
-                    self.turn(stop)
-                    self._failures = 0
-                else:
-                    stop.wait(LOOK_SECONDS)
-            except Gone:
-                stop.wait(LEAST_BETWEEN_LISTS)
-            except ClusterError as error:
-                self._note_unreachable(error)
-                stop.wait(max(self._pause(), _asked_pause(error)))
-            except DatabaseError as error:
-                log.warning("database: %s", error)
-                stop.wait(self._pause())
-            except Exception:  # a fault in one pass must not end the following of a cluster
-                log.exception("following cluster %s failed", self.name)
-                stop.wait(self._pause())
+        with self.lease.sought():
+            while not stop.is_set():
+                close_old_connections()
+                self._follow(stop)
         connection.close()
+
+    def _follow(self, stop: Event) -> None:
+        """Do one turn, where it is ours to do, and wait for as long as its outcome asks for."""
+        try:
+            if not self.lease.mine:
+                stop.wait(STAND_BY_SECONDS)
+                return
+            self.turn(stop)
+            self._failures = 0
+        except Gone:
+            stop.wait(LEAST_BETWEEN_LISTS)
+        except ClusterError as error:
+            self._note_unreachable(error)
+            stop.wait(max(self._pause(), _asked_pause(error)))
+        except DatabaseError as error:
+            log.warning("database: %s", error)
+            stop.wait(self._pause())
+        except Exception:  # a fault in one pass must not end the following of a cluster
+            log.exception("following cluster %s failed", self.name)
+            stop.wait(self._pause())
 
     def turn(self, stop: Event) -> None:
         """List once, then follow changes until it is time for another list."""
@@ -130,7 +137,7 @@ class Follower:
         begun = looked = heard = time.monotonic()
         feed = Feed(self.cluster, view)
         try:
-            while not stop.is_set() and (now := time.monotonic()) < end:
+            while self.lease.mine and not stop.is_set() and (now := time.monotonic()) < end:
                 changes = feed.gather(wait=min(LOOK_SECONDS, end - now))
                 if changes is None:
                     feed = Feed(self.cluster, view)
@@ -235,17 +242,6 @@ class Follower:
 
     def _state(self) -> QuerySet[ClusterState]:
         return ClusterState.objects.filter(id=self._id())
-
-    def _is_mine(self) -> bool:
-        """Whether this process follows the cluster: the lock goes with its connection."""
-        close_old_connections()
-        if self._locked_on is not None and self._locked_on is connection.connection:
-            return True
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCKS, self._id()])
-            mine = bool(cursor.fetchone()[0])
-        self._locked_on = connection.connection if mine else None
-        return mine
 
 
 def _asked_pause(error: ClusterError) -> float:

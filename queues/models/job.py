@@ -58,6 +58,7 @@ class Job(models.Model):
     ``ready``: it may start now (waits, is not held, not backing off): what the heads' index covers.
     ``wait_from``: moved forward by all time in which it did not wait; ``not_waiting_since`` is set meanwhile.
     ``kind``: people wrote its Kubernetes object (a key of ``clusters.kinds``); ``object_uid``: they made it too.
+    ``interruptions``: how often it was ended from outside (lost nodes, pods evicted or deleted by others).
     ``cancel_wanted``, ``hold_wanted`` and ``next_state``: where an evicting job goes when its pods are gone.
     """
 
@@ -97,6 +98,7 @@ class Job(models.Model):
     failures = models.PositiveSmallIntegerField(default=0)
     start_failures = models.PositiveSmallIntegerField(default=0)
     evictions = models.PositiveIntegerField(default=0)
+    interruptions = models.PositiveIntegerField(default=0)
     ran_for = models.DurationField()
     submitted_at = models.DateTimeField()
     wait_from = models.DateTimeField()

@@ -14,7 +14,8 @@ class ClusterState(models.Model):
     """One Kubernetes cluster and how fresh our picture of it is.
 
     ``unreachable_since`` is set while it does not answer: nothing is told to it meanwhile. ``away``: that has lasted,
-    so its nodes are not counted on. ``retired_at``: it is not configured any more.
+    so its nodes are not counted on. ``retired_at``: it is not configured any more. ``leader`` is the process that
+    follows it, until ``leads_until`` unless it renews its lease.
     """
 
     name = models.CharField(max_length=63, unique=True)
@@ -25,6 +26,8 @@ class ClusterState(models.Model):
     away = models.BooleanField(default=False)
     retired_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
+    leader = models.CharField(max_length=200, blank=True)
+    leads_until = models.DateTimeField(null=True)
 
     class Meta:
         """What is away does not answer, and what is retired is away."""

@@ -171,6 +171,7 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
         retries=found.retries,
         failures=found.failures,
         evictions=found.evictions,
+        interruptions=found.interruptions,
         borrow=found.borrow,
         preemptible=found.preemptible,
         borrowed=any(wave.borrowed for wave in waves),

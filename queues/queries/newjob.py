@@ -44,6 +44,7 @@ def new_job(job: Job, spec: Spec, by: Actor) -> JobDetail:
         retries=job.retries,
         failures=0,
         evictions=0,
+        interruptions=0,
         borrow=job.borrow,
         preemptible=job.preemptible,
         borrowed=False,

@@ -170,6 +170,7 @@ class JobDetail:
     retries: int
     failures: int
     evictions: int
+    interruptions: int
     borrow: bool
     preemptible: bool
     borrowed: bool

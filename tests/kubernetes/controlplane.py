@@ -3,6 +3,7 @@
 Only the machines are pretended: nodes are objects that a test creates. State is thrown away.
 """
 
+import base64
 import json
 import os
 import secrets
@@ -54,6 +55,15 @@ class ControlPlane:
     def authority(self) -> Path:
         """Return the file with the certificate authority."""
         return self._folder / "pki" / "ca.crt"
+
+    @property
+    def certificate(self) -> tuple[Path, Path]:
+        """Return a certificate for 127.0.0.1 of that authority, with its key."""
+        return self._folder / "pki" / "apiserver.crt", self._folder / "pki" / "apiserver.key"
+
+    def authority_bundle(self) -> str:
+        """Return the certificate authority as webhooks name it."""
+        return base64.b64encode(self.authority.read_bytes()).decode()
 
     @property
     def account_key(self) -> Path:

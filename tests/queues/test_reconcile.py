@@ -286,6 +286,56 @@ def test_an_evicted_job_that_never_had_pods_ends_with_the_first_list_after_the_s
     assert state(job) == "cancelled"
 
 
+def interrupted_again_and_again(lab: Lab, cluster: Cluster, *, times: int, minutes: int = 1, **spec: Any) -> Job:  # noqa: ANN401  fields of a spec
+    """Return a job whose pods are deleted after so many minutes, so many times in a row."""
+    job = lab.submit(**spec)
+    for _ in range(times):
+        wave = lab.start(job, now=cluster.now)
+        cluster.run(wave, RUNNING)
+        cluster.look()
+        cluster.later(minutes=minutes)
+        cluster.pods = {}
+        cluster.objects = {}
+        cluster.look()
+        cluster.later(seconds=10)
+        state(job)
+    return job
+
+
+@pytest.mark.parametrize("shape", ["gang", "independent"])
+@pytest.mark.parametrize(("times", "pause"), [(3, None), (4, 60), (5, 120), (6, 240)])
+def test_what_is_interrupted_again_and_again_pauses_longer_each_time(
+    lab: Lab, cluster: Cluster, shape: str, times: int, pause: int | None
+) -> None:
+    job = interrupted_again_and_again(lab, cluster, times=times, shape=shape)
+
+    until = None if pause is None else cluster.now + timedelta(seconds=pause - 10)
+    assert (job.state, job.interruptions, job.failures, job.start_failures) == ("queued", times, 0, 0)
+    assert (job.backoff_until, job.ready) == (until, pause is None)
+    if pause:
+        assert job.reason_code == "DELETED_OUTSIDE"
+
+
+def test_a_job_that_ran_for_long_between_its_interruptions_never_pauses(lab: Lab, cluster: Cluster) -> None:
+    job = interrupted_again_and_again(lab, cluster, times=6, minutes=10, shape="gang")
+
+    assert (job.interruptions, job.backoff_until, job.ready) == (6, None, True)
+
+
+def test_waves_that_one_lost_node_took_are_one_interruption_in_a_row(lab: Lab, cluster: Cluster) -> None:
+    job = lab.submit(shape="independent", tasks=1)
+    waves = [lab.start(job, lab.nodes[1]) for _ in range(5)]
+    for wave in waves:
+        cluster.run(wave, RUNNING)
+    cluster.look()
+
+    del cluster.nodes["h1"]
+    cluster.look()
+
+    assert state(job) == "queued"
+    assert (job.backoff_until, job.ready) == (None, True)
+
+
 def test_a_node_that_has_gone_loses_its_tasks_without_a_retry(lab: Lab, cluster: Cluster) -> None:
     job, wave = admitted(lab, 0, 1, shape="gang", tasks=2)
     cluster.run(wave, RUNNING)

@@ -191,6 +191,9 @@ class JobDetailOut(JobOut):
     grace = Duration()
     retries = serializers.IntegerField()
     failures = serializers.IntegerField()
+    interruptions = serializers.IntegerField(
+        help_text="How often lost nodes and deleted or evicted pods ended an attempt."
+    )
     evictions = serializers.IntegerField()
     borrow = serializers.BooleanField()
     preemptible = serializers.BooleanField()
