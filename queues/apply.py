@@ -108,7 +108,7 @@ def _lock(outcome: Outcome, world: World) -> tuple[set[int], dict[int, Job]]:
         cursor.execute(_LOCK, [sorted(ids)])
         cursor.execute("SELECT id FROM queues_job WHERE id = ANY(%s) AND ready", [sorted(ids)])
         waiting = {pk for (pk,) in cursor.fetchall()}
-    jobs = Job.objects.filter(id__in=moved).select_related("team").defer("spec").in_bulk() if moved else {}
+    jobs = Job.objects.filter(id__in=moved).select_related("team", "queue").defer("spec").in_bulk() if moved else {}
     return waiting, jobs
 
 

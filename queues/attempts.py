@@ -4,7 +4,7 @@ An elastic job's running waves are one attempt: its minimum, and beside it the s
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -23,6 +23,8 @@ from queues.steps import GOING_SLACK
 from queues.waiting import milliseconds, span
 
 COLUMNS = ("wave_id", "group", "node_id", "flavor_id", "units", "cpu_milli", "memory", "leaves", "claimed")
+YOUNG = 1 << 52
+"""Added to a wave's id for those of its tasks that are too young to be recalled."""
 Kind = tuple[int, int, int, int, int]
 """Group, flavor, units, CPU and memory: tasks that the rules cannot tell apart."""
 
@@ -71,11 +73,48 @@ def attempts(now: datetime) -> tuple[Attempt, ...]:
         holding[row[0]].append(Holding(*row))
     found = _known.read(warm.versions(_WAVES, [sorted(HOLDING)]), _read_waves)
     elastic = _Elastic(found, holding)
+    young = _young(found, now)
     return tuple(
-        attempt
+        part
         for wave in found
         for attempt in _parts(wave, sorted(holding[wave.id], key=_order), now, elastic=elastic)
+        for part in _by_age(attempt, young.get(wave.id, {}))
     )
+
+
+def _young(waves: Iterable[Wave], now: datetime) -> dict[int, dict[int, list[Milliseconds]]]:
+    """Return when each task of an independent job that is too young to be recalled is old enough, by wave and node.
+
+    Most queues ask for no least run time: then nothing is read.
+    """
+    alone = (wave.job.queue for wave in waves if wave.job.shape == JobShape.INDEPENDENT)
+    limits = {queue.id: queue.min_runtime for queue in alone if queue.min_runtime}
+    found: dict[int, dict[int, list[Milliseconds]]] = defaultdict(lambda: defaultdict(list))
+    tasks = Task.objects.filter(state__in=[TaskState.PENDING, TaskState.RUNNING], wave__job__queue__in=list(limits))
+    tasks = tasks.filter(wave__job__shape=JobShape.INDEPENDENT).exclude(wave__state=WaveState.EVICTING)
+    rows = tasks.order_by("id").values_list("wave_id", "node_id", "started_at", "wave__job__queue")
+    for wave, node, started, queue in rows if limits else ():
+        # Of what has not started yet no minimum has passed.
+        until = (started or now) + limits[queue]
+        if until > now:
+            found[wave][node].append(milliseconds(until))
+    return found
+
+
+def _by_age(attempt: Attempt, young: Mapping[int, Sequence[Milliseconds]]) -> Iterator[Attempt]:
+    """Yield a wave of an independent job in two: what is old enough to be recalled, and what is not yet."""
+    if attempt.leaving or attempt.shape is not JobShape.INDEPENDENT:
+        yield attempt
+        return
+    counts = {node: len(times) for node, times in young.items()}
+    fresh = tuple(replace(row, tasks=counts[row.node]) for row in attempt.placed if counts.get(row.node))
+    rest = tuple(replace(row, tasks=row.tasks - counts.get(row.node, 0)) for row in attempt.placed)
+    rest = tuple(row for row in rest if row.tasks)
+    if rest:
+        yield replace(attempt, placed=rest, safe_until=attempt.since) if fresh else attempt
+    if fresh:
+        first = min(time for times in young.values() for time in times)
+        yield replace(attempt, id=attempt.id + YOUNG, placed=fresh, safe_until=first)
 
 
 _WAVES = """

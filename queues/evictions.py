@@ -95,7 +95,11 @@ def _standing(evictions: Iterable[Eviction], world: World, jobs: Mapping[int, Jo
     attempts = {attempt.id: attempt for attempt in world.attempts}
     there = Wave.objects.filter(id__in={attempt for attempt, _ in merged}, state__in=HOLDING)
     waves = there.exclude(state=WaveState.EVICTING).in_bulk()
-    stays = {number: Counter(_by_node(attempts[number].placed)) for number, _ in merged}
+    stays: dict[int, Counter[int]] = defaultdict(Counter)
+    for part in world.attempts:
+        # Also those of its tasks that are too young to go.
+        if part.number in waves and not part.leaving:
+            stays[part.number].update(_by_node(part.placed))
     found = []
     for (number, _), rows in merged.items():
         attempt, said = attempts[number], rows[0]
@@ -104,7 +108,7 @@ def _standing(evictions: Iterable[Eviction], world: World, jobs: Mapping[int, Jo
             continue
         placed = [part for row in rows for part in row.placed]
         tasks = Counter(_by_node(placed))
-        stays[number] -= tasks
+        stays[number].subtract(tasks)
         units = sum(part.tasks * attempt.groups[part.group].units for part in placed)
         found.append((wave, attempt, victim, claimant, said, tasks, units))
     for wave, attempt, victim, claimant, said, tasks, units in found:
@@ -172,15 +176,20 @@ def _row(row: Leaving, now: datetime) -> Stored:
     )
 
 
-# Of equal tasks on a node the newest go; ``first`` of them are spoken for by earlier claims of the same decision.
+# Of equal tasks on a node the newest go that are old enough (started by ``born``; NULL: all are); ``first`` of them are
+# spoken for by earlier claims of the same decision.
 _LEAVE = """
 UPDATE queues_task task SET state = 'leaving', reason = %(reason)s, message = chosen.message,
     eviction_id = chosen.eviction
 FROM (
     SELECT held.id, leave.eviction, leave.message, leave.first, leave.last,
-        row_number() OVER (PARTITION BY leave.eviction, held.wave_id, held.node_id ORDER BY held.id DESC) AS place
+        row_number() OVER (
+            PARTITION BY leave.eviction, held.wave_id, held.node_id
+            ORDER BY leave.born IS NOT NULL AND COALESCE(held.started_at > leave.born, TRUE), held.id DESC
+        ) AS place
     FROM unnest(%(waves)s::bigint[], %(nodes)s::bigint[], %(firsts)s::integer[], %(lasts)s::integer[],
-        %(evictions)s::bigint[], %(messages)s::text[]) AS leave(wave, node, first, last, eviction, message)
+        %(evictions)s::bigint[], %(messages)s::text[], %(born)s::timestamptz[])
+        AS leave(wave, node, first, last, eviction, message, born)
     JOIN queues_task held ON held.wave_id = leave.wave AND held.node_id = leave.node
     WHERE held.state IN ('pending', 'running')
 ) chosen
@@ -198,7 +207,7 @@ WHERE task.id = leave.task AND task.state IN ('pending', 'running')
 
 def _let_tasks_go(leaving: Sequence[Leaving], rows: Sequence[Stored]) -> None:
     spoken: Counter[tuple[int, int]] = Counter()
-    values: list[tuple[int, int, int, int, int, str]] = []
+    values: list[tuple[int, int, int, int, int, str, datetime | None]] = []
     soft: list[tuple[int, int, str]] = []
     for row, stored in zip(leaving, rows, strict=True):
         if row.said.surplus:
@@ -207,10 +216,16 @@ def _let_tasks_go(leaving: Sequence[Leaving], rows: Sequence[Stored]) -> None:
         for node, tasks in sorted(row.tasks.items()):
             first = spoken[row.wave.id, node]
             spoken[row.wave.id, node] += tasks
-            values.append((row.wave.id, node, first, first + tasks, stored.id, _message(row)))
-    names = ("waves", "nodes", "firsts", "lasts", "evictions", "messages")
+            values.append((row.wave.id, node, first, first + tasks, stored.id, _message(row), _born(row)))
+    names = ("waves", "nodes", "firsts", "lasts", "evictions", "messages", "born")
     _say_leave(_LEAVE, names, values, Trouble.EVICTED)
     _say_leave(_LEAVE_SOFT, ("tasks", "evictions", "messages"), soft, Trouble.SHRUNK)
+
+
+def _born(row: Leaving) -> datetime | None:
+    """Return by when a task of an independent job must have started to be old enough; None: all are."""
+    least = row.victim.queue.min_runtime
+    return row.now - least if row.attempt.shape is JobShape.INDEPENDENT and least else None
 
 
 def _say_leave(statement: str, names: Sequence[str], values: Sequence[tuple[Any, ...]], reason: Trouble) -> None:

@@ -10,6 +10,7 @@ from queues import promises, snapshot
 from queues.admission.outcome import Eviction, Outcome
 from queues.admission.world import Claim, Hold, Placed, Standing, World
 from queues.apply import Applied, apply
+from queues.attempts import YOUNG
 from queues.models import Claim as StoredClaim
 from queues.models import Eviction as StoredEviction
 from queues.models import Hold as StoredHold
@@ -209,3 +210,34 @@ def test_a_promise_to_a_job_that_no_longer_waits_is_not_kept(lab: Lab) -> None:
     put(Outcome(claims=(claim_of(lab, job),)))
 
     assert not StoredClaim.objects.exists()
+
+
+def test_each_task_of_an_independent_job_is_as_young_as_it_is_itself(lab: Lab) -> None:
+    lab.cv.queues.update(min_runtime=30 * MINUTE)
+    wave = runs(lab, 0, shape="independent", tasks=4, gpus="h100:1")
+    old, young, _, pending = wave.tasks.order_by("id")
+    Task.objects.filter(id=young.id).update(started_at=NOW + 40 * MINUTE)
+    Task.objects.filter(id=pending.id).update(started_at=None, state="pending")
+    owner = lab.submit(gpus="h100:1")
+
+    seen = {attempt.id: attempt for attempt in world(60).attempts}
+    put(Outcome(evictions=(leave(lab, wave, owner, 0, tasks=1),)))
+
+    fresh = seen[wave.id + YOUNG]
+    assert (seen[wave.id].placed[0].tasks, seen[wave.id].safe_until) == (2, milliseconds(NOW))
+    assert (fresh.placed[0].tasks, fresh.safe_until, fresh.number) == (2, milliseconds(NOW + 70 * MINUTE), wave.id)
+    left = Task.objects.filter(wave=wave, state="leaving")
+    assert [task.index for task in left] == [2]
+    assert Wave.objects.get(id=wave.id).state == "running"
+    assert old.index == 0
+
+
+def test_a_wave_of_which_only_young_tasks_stay_is_not_stopped_whole(lab: Lab) -> None:
+    lab.cv.queues.update(min_runtime=30 * MINUTE)
+    wave = runs(lab, 0, shape="independent", tasks=2, gpus="h100:1")
+    Task.objects.filter(wave=wave, index=0).update(started_at=NOW + 40 * MINUTE)
+
+    put(Outcome(evictions=(leave(lab, wave, lab.submit(gpus="h100:1"), 0),)))
+
+    assert list(wave.tasks.order_by("index").values_list("state", flat=True)) == ["running", "leaving"]
+    assert Wave.objects.get(id=wave.id).state == "running"
