@@ -23,6 +23,9 @@ LOCK = 0x71DE  # any number that nothing else in the database locks
 MOST_TURNS = 20
 # A run ends in time for others; the next wake-up goes on.
 LONGEST_RUN_SECONDS = 20.0
+# Between two turns the loop rests as long as a turn took, so that a stream of wake-ups is answered by fewer, fuller
+# turns, and what it admitted gets its share of the machine.
+LONGEST_BREATH_SECONDS = 0.25
 
 Clock = Callable[[], datetime]
 Decide = Callable[[World, Heads], rules.Outcome]
@@ -34,7 +37,7 @@ def run_cycle(clock: Clock, *, decide: Decide = REMEMBERING) -> int:
     """Turn until no wake-up is left; return how many turns, 0 when another worker is at it."""
     turns, end = 0, time.monotonic() + LONGEST_RUN_SECONDS
     while turns < MOST_TURNS and time.monotonic() < end:
-        wanted = hints.version()
+        wanted, begun = hints.version(), time.monotonic()
         with lock() as mine:
             if not mine:
                 return turns
@@ -42,6 +45,7 @@ def run_cycle(clock: Clock, *, decide: Decide = REMEMBERING) -> int:
         turns += 1
         if hints.version() == wanted:
             return turns
+        time.sleep(min(time.monotonic() - begun, LONGEST_BREATH_SECONDS))
     hints.wake()
     return turns
 

@@ -79,7 +79,12 @@ class Tidegate:
         spec = {
             "apiVersion": "tidegate/v1",
             "kind": "Job",
-            "metadata": {"name": item.name, "team": item.queue, "labels": {"sidebyside/item": item.name}},
+            "metadata": {
+                "name": item.name,
+                "team": item.queue,
+                "labels": {"sidebyside/item": item.name},
+                "external_id": item.name,
+            },
             "spec": {
                 "gpus": {"count": item.units, "type": [FLAVOR]},
                 "run": {"image": "example.test/train:1", "command": ["train"]},
@@ -87,8 +92,8 @@ class Tidegate:
                 "priority": f"p{item.priority}",
             },
         }
-        status, body = self._post("/api/v1/jobs", spec)
-        if status != http.HTTPStatus.CREATED:
+        status, body = self._post("/api/v1/jobs?if_exists=attach", spec)
+        if status >= http.HTTPStatus.BAD_REQUEST:
             raise RuntimeError(f"{status} {body[:500]!r}")
 
     def procs(self) -> dict[str, int]:
@@ -107,18 +112,23 @@ class Tidegate:
             self.ensemble.close()
 
     def _post(self, path: str, body: object) -> tuple[int, bytes]:
-        link = getattr(self._local, "link", None)
-        if link is None:
-            parts = urlsplit(self.ensemble.address)
-            link = self._local.link = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        """Make a request on this thread's connection; where the server has closed that meanwhile, on a new one."""
+        data = json.dumps(body).encode()
         words = {"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"}
+        old = getattr(self._local, "link", None)
+        parts = urlsplit(self.ensemble.address)
+        link = old or http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        self._local.link = link
         try:
-            link.request("POST", path, json.dumps(body).encode(), words)
+            link.request("POST", path, data, words)
             answer = link.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException):
+            link.close()
             self._local.link = None
-            raise
+            if old is None:
+                raise
+        return self._post(path, body)
 
     def _follow(self, tell: Any) -> None:  # noqa: ANN401
         from queues.benchmarks import besideworld  # noqa: PLC0415
