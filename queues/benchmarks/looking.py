@@ -1,6 +1,7 @@
 """Pages and their API twins over a hundred thousand jobs: how long, how many statements, what is scanned."""
 
 import json
+import logging
 import time
 from collections.abc import Iterator
 
@@ -32,9 +33,10 @@ def pages(setting: Setting) -> Iterator[Result]:
         cycle.turn(timezone.now())
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
+        logging.disable(logging.INFO)  # a line for each request would be read, not the values
         client = Client()
         client.force_login(User.objects.get(username="bench"))
-        uid = Job.objects.filter(state="queued").order_by("id").values_list("uid", flat=True)[0]
+        uid = Job.objects.filter(ended_at=None).order_by("-id").values_list("uid", flat=True)[0]
         for name, path in _addresses(str(uid), teams[0]):
             yield from _read(client, name, path)
 
@@ -60,7 +62,8 @@ def _read(client: Client, name: str, path: str) -> Iterator[Result]:
     before = _scans()
     with CaptureQueriesContext(connection) as said:
         answer = client.get(path)
-    scans = _scans() - before
+    # At once: the next request empties the log.
+    statements, scans = len(said), _scans() - before
     if answer.status_code != 200:  # noqa: PLR2004  OK
         raise RuntimeError(f"{path}: {answer.status_code} {json.dumps(answer.content.decode()[:300])}")
     times = []
@@ -69,7 +72,7 @@ def _read(client: Client, name: str, path: str) -> Iterator[Result]:
         client.get(path)
         times.append(time.perf_counter() - since)
     yield Result(name=f"pages/{name}/p95", value=1000 * rank(times, 0.95), unit="ms", target="<= 150 ms")
-    yield Result(name=f"pages/{name}/statements", value=len(said), unit="", target="<= 12")
+    yield Result(name=f"pages/{name}/statements", value=statements, unit="", target="<= 12")
     yield Result(name=f"pages/{name}/scans", value=scans, unit="sequential scans of jobs or events", target="0")
 
 
@@ -96,5 +99,6 @@ def _age(jobs: int) -> None:
         )
         cursor.execute(
             "INSERT INTO queues_jobevent (job_id, at, type, actor, summary, details) SELECT job.id, job.submitted_at,"
-            " kind, '', kind, '{}' FROM queues_job job, unnest(ARRAY['started', 'succeeded']) AS kind"
+            " said.word, '', said.word, '{}' FROM queues_job job,"
+            " unnest(ARRAY['started', 'succeeded']) AS said (word)"
         )

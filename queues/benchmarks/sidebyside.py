@@ -106,7 +106,7 @@ def _results(case: Case, system: str, report: dict[str, object]) -> Iterator[Res
     if not (isinstance(use, dict) and isinstance(jobs, int)):
         raise TypeError("this is no report of the bench")
     requests = float(str(report["api_requests_total"])) / jobs
-    yield result("complete", report["complete"] is True, "(1: all ended)", target="1")
+    yield result("complete", int(report["complete"] is True), "(1: all ended)", target="1")
     yield result("makespan", report["makespan_s"], "s", limit=case.bound, target=f"<= {case.target} s", peer=case.peer)
     yield result("all-admitted", report["until_all_admitted_s"], "s")
     yield result("all-running", report["until_all_running_s"], "s")

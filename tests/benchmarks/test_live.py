@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
     [
         ("admit", {"admit/cycles": 1, "admit/requests": None}),
         ("api", {"api/jobs": 408}),
-        ("pages", {"pages/job/statements": None, "pages/api-jobs/scans": None}),
+        ("pages", {"pages/job/statements": None, "pages/api-jobs/scans": 0}),
         ("restart", {"restart/right": 1, "restart/double-launches": 0, "restart/running": 20}),
     ],
 )
