@@ -1,5 +1,6 @@
 """Nodes as a cluster shows them, kept as rows: which flavor they are of, whether usable, who else uses them."""
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,10 +9,13 @@ from typing import Any
 from django.db.models import Q, Sum
 
 from clusters.port import NodeSeen, PodSeen, Taint
+from queues import inventory
 from queues.models import Node, Task
 from queues.states import TASK_HOLDING
 from queues.view import ENDED_PHASES, MachineRows, View, valid_uids
 from tenants.models import Flavor
+
+log = logging.getLogger(__name__)
 
 # A node that is silent this long counts as lost, with all that ran on it.
 LOST_AFTER = timedelta(minutes=5)
@@ -22,7 +26,10 @@ STATE_TAINTS = frozenset(
     {"node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 )
 REPELS = frozenset({"NoSchedule", "NoExecute"})
-FACTS = ("flavor_id", "units", "cpu_milli", "memory", "pods", "labels", "taints", "ready", "cordoned", "tainted")
+FACTS = (
+    *("flavor_id", "units", "cpu_milli", "memory", "pods", "labels", "taints", "ready", "cordoned", "tainted"),
+    *("counted", "short", "rivals"),
+)
 OUTSIDE = ("outside_units", "outside_cpu_milli", "outside_memory", "outside_pods")
 
 
@@ -104,12 +111,14 @@ def count_outside(cluster: int, view: View, *, now: datetime, names: Collection[
 
 def flavor_of(node: NodeSeen, flavors: Iterable[Flavor]) -> Flavor | None:
     """Return the flavor a node belongs to: of those it matches the one that names most labels, then the oldest."""
-    matching = [
-        flavor
-        for flavor in flavors
-        if _units(node, flavor.resource) and flavor.node_labels.items() <= dict(node.labels).items()
-    ]
-    return min(matching, key=lambda flavor: (-len(flavor.node_labels), flavor.id), default=None)
+    return next(iter(_matching(node, flavors)), None)
+
+
+def _matching(node: NodeSeen, flavors: Iterable[Flavor]) -> list[Flavor]:
+    """Return the flavors that a node matches, the best first."""
+    labels = dict(node.labels).items()
+    found = [flavor for flavor in flavors if _units(node, flavor.resource) and flavor.node_labels.items() <= labels]
+    return sorted(found, key=lambda flavor: (-len(flavor.node_labels), flavor.id))
 
 
 def repels(taint: Taint, tolerations: Iterable[Mapping[str, Any]]) -> bool:
@@ -129,10 +138,13 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
 
 def _differs(row: Node, node: NodeSeen, flavors: Iterable[Flavor], now: datetime) -> bool:
     """Write what is seen of a node into its row; return whether that changed it."""
-    flavor = flavor_of(node, flavors)
+    matching = _matching(node, flavors)
+    flavor = matching[0] if matching else None
+    named = len(flavor.node_labels) if flavor else 0
+    gpus = {resource: units for resource, units in node.counted.items() if inventory.is_gpu(resource)}
     facts = {
         "flavor_id": flavor.id if flavor else None,
-        "units": _units(node, flavor.resource) if flavor else sum(node.counted.values()),
+        "units": _units(node, flavor.resource) if flavor else sum(gpus.values()),
         "cpu_milli": node.cpu,
         "memory": node.memory,
         "pods": node.pods,
@@ -141,14 +153,20 @@ def _differs(row: Node, node: NodeSeen, flavors: Iterable[Flavor], now: datetime
         "ready": node.ready,
         "cordoned": node.cordoned,
         "tainted": any(repels(taint, flavor.tolerations if flavor else ()) for taint in node.taints),
+        "counted": gpus,
+        "short": inventory.missing(node.counted, node.capacity, node.labels),
+        "rivals": sum(len(rival.node_labels) == named for rival in matching[1:]),
         "not_ready_since": None if node.ready else row.not_ready_since or now,
         "gone_at": None,
     }
     if all(getattr(row, column) == value for column, value in facts.items()):
         return False
+    was_well = not inventory.drifts(row)
     for column, value in facts.items():
         setattr(row, column, value)
     row.changed_at = now
+    if was_well and (found := inventory.drifts(row)):
+        log.warning("node %s differs from what is expected: %s", node.name, ", ".join(found))
     return True
 
 

@@ -8,7 +8,7 @@ from queues.views.decisions import decision, decisions, evictions
 from queues.views.job import act, job, rerun
 from queues.views.jobs import jobs
 from queues.views.new import new
-from queues.views.nodes import node, nodes
+from queues.views.nodes import new_flavor, node, nodes
 from queues.views.order import queue, why
 from queues.views.overview import overview
 from queues.views.teams import member, quota, quota_preview, team, teams
@@ -33,6 +33,7 @@ urlpatterns = [
     path("nodes/<str:cluster>/<str:name>", node, name="node"),
     path("teams/<slug:team>/evictions", evictions, name="team-evictions"),
     path("admin/evictions", evictions, name="evictions"),
+    path("admin/flavors", new_flavor, name="flavor-new"),
     path("admin/decisions", decisions, name="decisions"),
     path("admin/decisions/<int:cycle>", decision, name="decision"),
 ]

@@ -124,6 +124,7 @@ ROUTES: dict[str, Line] = {
     "api/v1/priority-classes": personal("/api/v1/priority-classes"),
     "api/v1/priority-classes/<str:name>": personal("/api/v1/priority-classes/normal", also=(403, 422)),
     "api/v1/clusters": personal("/api/v1/clusters"),
+    "api/v1/inventory": personal("/api/v1/inventory"),
     "api/v1/nodes": personal("/api/v1/nodes"),
     "api/v1/nodes/<str:name>": personal("/api/v1/nodes/h0"),
     "api/v1/allocation": personal("/api/v1/allocation"),
@@ -154,6 +155,7 @@ ROUTES: dict[str, Line] = {
     "nodes/<str:cluster>/<str:name>": personal("/nodes/default/h0"),
     "teams/<slug:team>/evictions": of_team("/teams/nlp/evictions", "GET"),
     "admin/evictions": admin("/admin/evictions"),
+    "admin/flavors": Line(kind=Kind.PERSONAL, example="/admin/flavors", methods=("POST",)),
     "admin/decisions": admin("/admin/decisions"),
     "admin/decisions/<int:cycle>": admin("/admin/decisions/{cycle}"),
     # last, since it gives the database connection back, and with it the test's transaction; 503 without Redis

@@ -92,6 +92,7 @@ class Collected:
         ages = {(name,): age for name, age in found.cluster_ages.items()}
         yield _family("cluster_age_seconds", "Age of the picture of a cluster", ("cluster",), ages)
         lost = {(name,): int(gone) for name, gone in found.cluster_unreachable.items()}
+        yield _family("node_drift", "Nodes that differ from what is expected", ("cluster", "kind"), found.drift)
         yield _family("cluster_unreachable", "1 while a cluster does not answer", ("cluster",), lost)
 
 

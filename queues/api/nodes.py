@@ -34,6 +34,17 @@ class ClustersView(RestView):
         return self.answer({"items": shapes.ClusterOut(queries.clusters(self.actor), many=True).data})
 
 
+class InventoryView(RestView):
+    """/inventory."""
+
+    @extend_schema(operation_id="getInventory", responses=shapes.InventoryOut)
+    def get(self, request: Request) -> Response:
+        """Tell where machines differ from what is expected, and which GPU types would take in those that match none."""
+        self.query()
+        found = {"drift": queries.drift(self.actor), "suggestions": queries.suggestions(self.actor)}
+        return self.answer(shapes.InventoryOut(found).data)
+
+
 class NodeView(RestView):
     """/nodes/{name}."""
 

@@ -30,6 +30,7 @@ urlpatterns = [
     path("priority-classes", lines.PrioritiesView.as_view()),
     path("priority-classes/<str:name>", lines.PriorityView.as_view()),
     path("clusters", nodes.ClustersView.as_view()),
+    path("inventory", nodes.InventoryView.as_view()),
     path("nodes", nodes.NodesView.as_view()),
     path("nodes/<str:name>", nodes.NodeView.as_view()),
     path("allocation", nodes.AllocationView.as_view()),

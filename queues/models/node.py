@@ -54,6 +54,9 @@ class Node(models.Model):
 
     A node that has left the cluster keeps its row with ``gone_at`` set, since finished tasks name it.
     ``not_ready_since`` is set while it does not answer; ``changed_at`` is when the row last changed.
+
+    ``counted`` has its allocatable GPU resources. ``short``: units that it should have and does not offer. ``rivals``:
+    other flavors that match it as well as its own.
     """
 
     cluster = models.ForeignKey(ClusterState, on_delete=models.PROTECT, related_name="nodes")
@@ -72,6 +75,9 @@ class Node(models.Model):
     outside_cpu_milli = models.PositiveBigIntegerField(default=0)
     outside_memory = models.PositiveBigIntegerField(default=0)
     outside_pods = models.PositiveIntegerField(default=0)
+    counted = models.JSONField(default=dict)
+    short = models.PositiveIntegerField(default=0)
+    rivals = models.PositiveSmallIntegerField(default=0)
     first_seen_at = models.DateTimeField()
     changed_at = models.DateTimeField()
     not_ready_since = models.DateTimeField(null=True)

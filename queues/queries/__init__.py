@@ -9,6 +9,7 @@ from queues.queries.decisions import decision, decisions
 from queues.queries.evictions import evictions
 from queues.queries.filters import JobFilter
 from queues.queries.history import attempts, events, manifest
+from queues.queries.inventory import drift, suggestions
 from queues.queries.jobs import count_jobs, job, jobs
 from queues.queries.lines import priority_classes, queue, queues
 from queues.queries.loans import loans
@@ -28,6 +29,7 @@ __all__ = [
     "count_jobs",
     "decision",
     "decisions",
+    "drift",
     "events",
     "evictions",
     "explain",
@@ -50,6 +52,7 @@ __all__ = [
     "queue",
     "queue_order",
     "queues",
+    "suggestions",
     "team_bars",
     "team_use",
 ]

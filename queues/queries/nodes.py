@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from django.db.models import Q, QuerySet, Sum
 
-from queues import limits
+from queues import inventory, limits
 from queues.models import Node, Task, Wave
+from queues.queries.inventory import drift_text
 from queues.queries.rows import Cell, NodeDetail, NodeRow
 from queues.states import TASK_HOLDING
 from tenants.errors import NotFound, Unreadable
@@ -70,6 +71,8 @@ def node(by: Actor, name: str, *, cluster: str = "") -> NodeDetail:
     held = tasks.aggregate(units=Sum("units"), cpu=Sum("cpu_milli"), memory=Sum("memory"))
     return NodeDetail(
         row=_row(row, held["units"] or 0, tuple(_cells(by, [row.id])[row.id])),
+        counted=row.counted,
+        drift=tuple(drift_text(row, kind) for kind in inventory.drifts(row)),
         cpu_milli=row.cpu_milli,
         cpu_used=held["cpu"] or 0,
         memory=row.memory,

@@ -6,6 +6,7 @@ from datetime import datetime
 from django.db.models import Count, Min, Q, Sum
 
 from queues.models import ClusterState, Decision, Job, Task, Wave
+from queues.queries.inventory import count_drift
 from queues.states import ACTIVE, TASK_HOLDING
 from tenants.models import Flavor
 
@@ -25,6 +26,7 @@ class Numbers:
     outbox_age: float | None
     cluster_ages: dict[str, float | None]
     cluster_unreachable: dict[str, bool]
+    drift: dict[tuple[str, str], int]
 
 
 def last_cycle_at() -> datetime | None:
@@ -67,6 +69,7 @@ def numbers(*, now: datetime) -> Numbers:
         outbox=outbox["count"],
         outbox_age=_age(outbox["oldest"], now),
         cluster_ages={each.name: _age(each.heard_at or each.listed_at, now) for each in clusters},
+        drift=count_drift(),
         cluster_unreachable={each.name: each.unreachable_since is not None for each in clusters},
     )
 

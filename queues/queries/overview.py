@@ -9,13 +9,14 @@ from queues.models import ClusterState, Decision, Job, Node, Verdict
 from queues.queries.bars import bars_of, numbers_of
 from queues.queries.estate import estate, one_moment
 from queues.queries.history import events
+from queues.queries.inventory import drift
 from queues.queries.loans import loans_of
 from queues.queries.nodes import node_rows
 from queues.queries.reasons import Reasons
 from queues.queries.rows import Attention, ClusterRow, Freshness, Overview
 from queues.queries.waits import waiting
 from queues.states import JobState
-from tenants.permissions import Actor
+from tenants.permissions import Actor, Permission, can
 
 SHOWN = 10
 LONG_START = timedelta(minutes=5)
@@ -63,6 +64,8 @@ def _attention(by: Actor, fresh: Freshness, now: datetime) -> Iterator[Attention
             text = f"Cluster {cluster.name} does not answer. {cluster.error}".strip()
             yield Attention(kind="cluster", text=text, since=cluster.unreachable_since, cluster=cluster.name)
     yield from _nodes()
+    if can(by, Permission.VIEW_DECISIONS):
+        yield from _drift(by)
     yield from _never(by, now)
     yield from _slow_starts(by, now)
 
@@ -75,6 +78,13 @@ def _nodes() -> Iterator[Attention]:
     for node, row in zip(found, node_rows(found), strict=True):
         yield Attention(
             kind="node", text=f"{row.name}: {row.why}", since=node.changed_at, node=row.name, cluster=row.cluster
+        )
+
+
+def _drift(by: Actor) -> Iterator[Attention]:
+    for row in drift(by)[:SHOWN]:
+        yield Attention(
+            kind="drift", text=f"{row.node}: {row.text}", since=row.since, node=row.node, cluster=row.cluster
         )
 
 

@@ -455,9 +455,11 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDetail:
-    """All of one machine; CPU in thousandths of a core, memory in bytes."""
+    """All of one machine; CPU in thousandths of a core, memory in bytes. ``drift`` says how it differs."""
 
     row: NodeRow
+    counted: dict[str, int]
+    drift: tuple[str, ...]
     cpu_milli: int
     cpu_used: int
     memory: int
@@ -594,6 +596,34 @@ class ClusterDetail:
     nodes: int
     usable_nodes: int
     units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRow:
+    """A machine that differs from what is expected."""
+
+    cluster: str
+    node: str
+    kind: str
+    text: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """A GPU type that is missing: nodes with ``label`` = ``value``, counted as ``resource``."""
+
+    name: str
+    title: str
+    resource: str
+    label: str
+    value: str
+    nodes: int
+
+    @property
+    def hidden(self) -> tuple[tuple[str, str], ...]:
+        """Return the fields that a form sends along."""
+        return tuple((key, getattr(self, key)) for key in ("title", "resource", "label", "value"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from queues import queries
 from queues.views.drawing import Span, spans
 from tenants import queries as tenants
-from tenants.pages import Part, page, palette, signed_in
-from tenants.permissions import actor_of
+from tenants import services
+from tenants.pages import Part, change, page, palette, signed_in
+from tenants.permissions import Permission, actor_of, can
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -37,7 +39,12 @@ def nodes(request: HttpRequest) -> HttpResponse:
         "fresh": Part(template="_partials/fresh.html", rows=lambda: {"freshness": queries.freshness()}, seconds=15),
         "list": Part(
             template="_partials/nodes.html",
-            rows=lambda: {"nodes": rows(), "clusters": queries.clusters(by)},
+            rows=lambda: {
+                "nodes": rows(),
+                "clusters": queries.clusters(by),
+                "drift": queries.drift(by),
+                "suggestions": queries.suggestions(by) if can(by, Permission.EDIT_FLAVOR) else (),
+            },
             topics=("jobs", "nodes"),
         ),
     }
@@ -65,6 +72,25 @@ def node(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         )
     }
     return page(request, "portal/node.html", {"now": now, "name": name, "palette": palette(by)}, parts)
+
+
+@require_POST
+@signed_in
+def new_flavor(request: HttpRequest) -> HttpResponse:
+    """Make the GPU type that a suggestion describes, under the name that the form gives it."""
+    given = {key: request.POST.get(key, "").strip() for key in ("name", "title", "resource", "label", "value")}
+    values: services.FlavorChanges = {
+        "title": given["title"],
+        "resource": given["resource"],
+        "node_labels": {given["label"]: given["value"]} if given["label"] else {},
+    }
+    done = f"GPU type {given['name']} is made; its nodes are taken in within a minute. Then give teams their quotas."
+    return change(
+        request,
+        lambda by: services.create_flavor(by=by, now=timezone.now(), name=given["name"], values=values),
+        done,
+        back=reverse("nodes"),
+    )
 
 
 def node_spans(row: NodeRow) -> tuple[Span, ...]:

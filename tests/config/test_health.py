@@ -66,7 +66,7 @@ def test_metrics_have_the_numbers_that_matter(site: Site, api: Api) -> None:
 def test_metrics_take_few_queries(site: Site, api: Api, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
     client = api(site.admin)
 
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         assert client.get("/metrics").status_code == 200
 
 

@@ -28,7 +28,7 @@ PAGES = {
     "/jobs/{running}": 19,
     "/teams": 14,
     "/teams/nlp": 25,
-    "/nodes": 8,
+    "/nodes": 11,
     "/nodes/default/h0": 8,
     "/admin/decisions": 6,
     "/admin/decisions/{cycle}": 8,

@@ -82,6 +82,34 @@ class ClustersOut(Out):
     items = ClusterOut(many=True)
 
 
+class DriftOut(Out):
+    """A machine that differs: no_flavor, two_flavors or missing_units."""
+
+    cluster = serializers.CharField()
+    node = serializers.CharField()
+    kind = serializers.CharField()
+    text = serializers.CharField()
+    since = serializers.DateTimeField()
+
+
+class SuggestionOut(Out):
+    """A GPU type that is missing: POST /flavors with this name, resource and node_labels {label: value} makes it."""
+
+    name = serializers.CharField()
+    title = serializers.CharField()
+    resource = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # a field, not DRF's attribute
+    value = serializers.CharField()
+    nodes = serializers.IntegerField()
+
+
+class InventoryOut(Out):
+    """Where machines differ from what is expected."""
+
+    drift = DriftOut(many=True)
+    suggestions = SuggestionOut(many=True)
+
+
 class NodeWithTasksOut(NodeOut):
     """A machine with what is on it."""
 
@@ -92,6 +120,8 @@ class NodeDetailOut(Out):
     """All of a machine; CPU in thousandths of a core, memory in bytes."""
 
     node = NodeWithTasksOut(source="row")
+    counted = serializers.DictField(child=serializers.IntegerField())
+    drift = serializers.ListField(child=serializers.CharField())
     cpu_milli = serializers.IntegerField()
     cpu_used = serializers.IntegerField()
     memory = serializers.IntegerField()

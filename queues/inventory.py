@@ -1,0 +1,77 @@
+"""What machines should have against what they offer: pure rules on resources, capacity and labels."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Protocol
+
+# Kubernetes names of GPUs and accelerators; other counted resources (network cards, storage) are none.
+GPU = re.compile(
+    r"(?:[a-z0-9.-]+/(?:gpu|tpu|gaudi|neuron|neurondevice|xe|i915)|nvidia\.com/(?:gpu\.shared|mig-[a-z0-9.]+))"
+)
+NVIDIA = "nvidia.com/gpu"
+PRODUCT_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator")
+# Where a card is cut, GPU Feature Discovery counts something else than the resource does.
+CUT = frozenset({"single", "mixed"})
+
+
+class Drift(StrEnum):
+    """How a machine differs from what is expected."""
+
+    NO_FLAVOR = "no_flavor"
+    TWO_FLAVORS = "two_flavors"
+    MISSING_UNITS = "missing_units"
+
+
+class Machine(Protocol):
+    """What the rules read of a machine's row."""
+
+    flavor_id: int | None
+    counted: dict[str, int]
+    short: int
+    rivals: int
+
+
+def is_gpu(resource: str) -> bool:
+    """Tell whether a counted resource is a GPU, a slice of one, or another accelerator."""
+    return GPU.fullmatch(resource) is not None
+
+
+def missing(counted: Mapping[str, int], capacity: Mapping[str, int], labels: Mapping[str, str]) -> int:
+    """Return how many GPUs a machine has by capacity or label and does not offer: sick, or its plugin is down."""
+    short = sum(max(0, units - counted.get(resource, 0)) for resource, units in capacity.items() if is_gpu(resource))
+    return max(short, labelled(labels) - counted.get(NVIDIA, 0))
+
+
+def labelled(labels: Mapping[str, str]) -> int:
+    """Return how many GPUs the labels of GPU Feature Discovery tell; 0 where they tell nothing comparable."""
+    if labels.get("nvidia.com/mig.strategy") in CUT or labels.get("nvidia.com/mps.capable") == "true":
+        return 0
+    return _number(labels.get("nvidia.com/gpu.count")) * max(1, _number(labels.get("nvidia.com/gpu.replicas")))
+
+
+def drifts(machine: Machine) -> tuple[Drift, ...]:
+    """Return how a machine differs from what is expected."""
+    found = (
+        (Drift.NO_FLAVOR, machine.flavor_id is None and bool(machine.counted)),
+        (Drift.TWO_FLAVORS, machine.rivals > 0),
+        (Drift.MISSING_UNITS, machine.short > 0),
+    )
+    return tuple(kind for kind, holds in found if holds)
+
+
+def kind_of(labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the label that names a machine's kind of GPU, with its value."""
+    return next(((label, labels[label]) for label in PRODUCT_LABELS if labels.get(label)), None)
+
+
+def name_for(product: str, resource: str) -> str:
+    """Return a short name for a kind of GPU: ``h100-80gb-hbm3`` for NVIDIA-H100-80GB-HBM3."""
+    words = re.sub(r"[^a-z0-9]+", "-", product.lower()).strip("-")
+    short = re.sub(r"^(?:(?:nvidia|amd|intel|tesla)-)+", "", words)
+    cut = resource.partition("/mig-")[2]
+    return f"{short}-mig-{cut.replace('.', '-')}"[:63] if cut else short[:63] or "gpu"
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 6 else 0  # noqa: PLR2004  digits
