@@ -1,5 +1,6 @@
 """The list of jobs, one job, and what can be done to them from their pages."""
 
+import html
 import re
 from typing import Any
 
@@ -194,3 +195,13 @@ def test_a_bulk_change_of_nothing_changes_nothing(lab: Lab, fields: dict[str, st
 
     assert "Tick at least one job first." in page.content.decode()
     assert Job.objects.filter(state="queued").count() == 1
+
+
+def test_the_page_of_an_elastic_job_says_what_it_has_and_what_goes_back(lab: Lab) -> None:
+    base = lab.start(lab.submit(shape="elastic", tasks={"min": 1, "max": 4}))
+    lab.grow(base, lab.nodes[1])
+
+    text = html.unescape(browser(lab.ann).get(f"/jobs/{base.job.uid}").content.decode())
+
+    assert "Runs with 2 of at most 4 tasks, minimum 1; up to 2 more when GPUs are free that nobody else needs." in text
+    assert "Its minimum is inside the guarantee of nlp; what it has beyond goes back to whoever needs the GPUs." in text
