@@ -51,7 +51,9 @@ class Usage:
                     units = row.tasks * attempt.groups[row.group].units
                     key = (place, flavor, firm, soft)
                     sums[key] = sums.get(key, 0) + units
-                    self.count_user(place, attempt.queue, attempt.user, flavor, units, soft=soft)
+                    # What leaves already cannot be taken back for the user's next job.
+                    still = soft and not attempt.leaving
+                    self.count_user(place, attempt.queue, attempt.user, flavor, units, soft=still)
         for place, flavor, firm, soft in sorted(sums):
             self.use(place, flavor, sums[place, flavor, firm, soft], firm=firm, soft=soft)
 

@@ -56,3 +56,44 @@ def test_a_gang_of_the_owner_starts_within_the_bound_whatever_stream_comes(tmp_p
     )
 
     assert simulate(load(path), lambda: 0.0).failures == []
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
+def test_who_evicts_starts_before_anybody_goes_for_it_again(seed: int) -> None:
+    text = timeline(Random(seed), calm=True)
+
+    waiting: set[object] = set()
+    for row in run(text.replace("until: 25m", "until: 3h")).events:
+        if row["event"] == "evicting":
+            waiting.add(row["claimant"])
+        elif row["event"] in {"admitted", "ended", "cancelled"}:
+            waiting.discard(row["job"])
+
+    assert waiting == set(), text
+
+
+@given(
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3)), min_size=1, max_size=12),
+)
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
+def test_a_guarantee_comes_back_within_one_cycle_after_the_grace(
+    nodes: int, units: int, grace: int, guests: list[tuple[int, int]]
+) -> None:
+    size = nodes * units
+    jobs = "".join(
+        f"  - {{at: {at}m, submit: {{name: g{number}-, count: {tasks}, team: guest}}}}\n"
+        for number, (at, tasks) in sorted(enumerate(guests), key=lambda row: row[1][0])
+    )
+
+    result = run(
+        f"policy: {{grace: {grace}m}}\nnodes: [{{name: n, count: {nodes}, flavor: g, units: {units}}}]\n"
+        f"teams: [{{name: owner, guaranteed: {{g: {size}}}}}, {{name: guest}}]\ntimeline:\n{jobs}"
+        f"  - {{at: 10m, submit: {{name: own, team: owner, shape: gang, tasks: {size}}}}}\n"
+        f"expect: [{{job: own, starts: {10 + grace}m, within: 10s}}, {{at: 20m, team: owner, used: {size}}}]\n"
+    )
+
+    assert result.failures == []

@@ -3,8 +3,8 @@
 from random import Random
 
 
-def timeline(dice: Random) -> str:
-    """Return a scenario with teams, nodes, jobs of every shape, cancels, cordons and changed quotas."""
+def timeline(dice: Random, *, calm: bool = False) -> str:
+    """Return a scenario with teams, nodes, jobs of every shape and (unless ``calm``) what disturbs them."""
     flavors = ["g", "h"][: dice.choice([1, 1, 2])]
     racks = dice.random() < 0.3
     lines = ["policy: {" + ", ".join(_policy(dice)) + "}", *(["levels: [rack]"] if racks else []), "nodes:"]
@@ -12,6 +12,8 @@ def timeline(dice: Random) -> str:
     for flavor in flavors:
         count, units = dice.randint(1, 4), dice.choice([1, 2, 4, 8])
         rack = f", rack: r{dice.randint(1, 2)}" if racks else ""
+        rack += f", cpu: {units * 2}" if dice.random() < 0.2 else ""
+        rack += ", outside: 1" if dice.random() < 0.1 and not calm else ""
         lines.append(f"  - {{name: {flavor}n, count: {count}, flavor: {flavor}, units: {units}{rack}}}")
         capacity[flavor] = count * units
         nodes += [f"{flavor}n{number}" for number in range(1, count + 1)]
@@ -23,10 +25,14 @@ def timeline(dice: Random) -> str:
         lines.append(f"  - {{name: t{number}, {parent}{_quota(dice, capacity)}}}")
         leaves.append(f"t{number}")
     events: list[tuple[int, str]] = []
-    for number in range(dice.randint(3, 20)):
+    jobs = dice.randint(3, 20)
+    for number in range(jobs):
         at = dice.randint(0, 600)
         events.append((at, f"submit: {{name: j{number}, {_job(dice, leaves, flavors, racks=racks)}}}"))
-    events += [(dice.randint(0, 900), _change(dice, nodes, leaves)) for _ in range(dice.randint(0, 3))]
+    if not calm:
+        events += [(dice.randint(0, 900), _change(dice, nodes, leaves)) for _ in range(dice.randint(0, 4))]
+        gone = [number for number in range(len(events)) if dice.random() < 0.05]
+        events += [(events[number][0] + dice.randint(1, 25), f"cancel: j{number}") for number in gone if number < jobs]
     lines.append("timeline:")
     lines += [f"  - {{at: {at}s, {event}}}" for at, event in sorted(events, key=lambda row: row[0])]
     return "\n".join([*lines, "until: 25m", ""])
@@ -42,6 +48,13 @@ def _policy(dice: Random) -> list[str]:
         (0.2, "per_user_limit: 5"),
         (0.2, "elastic_pause: 1m"),
         (0.2, "tick: event"),
+        (0.3, "max_evictions: " + dice.choice(["0", "1", "2"])),
+        (0.2, "hold_idle_limit: " + dice.choice(["60", "600"])),
+        (0.15, "limit_needed_to_borrow: true"),
+        (0.15, "default_time_limit: " + dice.choice(["2m", "10m"])),
+        (0.15, "order: fifo"),
+        (0.15, "aging: {every: " + dice.choice(["1m", "3m"]) + "}"),
+        (0.15, "restart_cost: 0s"),
     ]
     return ["overcommit: true", *(wish for chance, wish in wishes if dice.random() < chance)]
 
@@ -77,7 +90,18 @@ def _job(dice: Random, leaves: list[str], flavors: list[str], *, racks: bool) ->
         text += dice.choice([", preemptible: false", ", borrow: false"])
     if racks and shape == "gang" and dice.random() < 0.4:
         text += f", {dice.choice(['required', 'preferred', 'spread'])}: rack"
+    if dice.random() < 0.15:
+        text += f", cpu: {dice.randint(1, 3)}"
+    if shape == "gang" and "required" not in text and dice.random() < 0.15:
+        return _grouped(text, dice, flavors)
     return text + (f", flavors: [{dice.choice(flavors)}]" if dice.random() < 0.3 else "")
+
+
+def _grouped(text: str, dice: Random, flavors: list[str]) -> str:
+    """Return the job with two groups instead of equal tasks."""
+    fields = [part for part in text.split(", ") if part.partition(":")[0] not in {"units", "tasks", "cpu"}]
+    rows = [f"{{tasks: {dice.randint(1, 2)}, flavors: [{dice.choice(flavors)}]}}" for _ in range(2)]
+    return ", ".join([*fields, f"groups: [{', '.join(rows)}]"])
 
 
 def _change(dice: Random, nodes: list[str], leaves: list[str]) -> str:
@@ -86,5 +110,11 @@ def _change(dice: Random, nodes: list[str], leaves: list[str]) -> str:
             f"node: {{name: {dice.choice(nodes)}, state: {dice.choice(['cordoned', 'lost', 'ready'])}}}",
             f"set_quota: {{team: {dice.choice(leaves)}, flavor: g, guaranteed: {dice.randint(0, 5)}}}",
             f"team: {{name: {dice.choice(leaves)}, paused: {dice.choice(['true', 'false'])}}}",
+            f"team: {{name: {dice.choice(leaves)}, weight: {dice.choice([0, 1, 3])}}}",
+            f"team: {{name: {dice.choice(leaves)}, per_user_limit: {dice.choice(['null', '3'])}}}",
+            f"set_quota: {{team: {dice.choice(leaves)}, flavor: g, borrow_limit: {dice.choice(['null', '0', '3'])}}}",
+            f"set_quota: {{team: {dice.choice(leaves)}, flavor: g, lend_limit: {dice.choice(['null', '0', '3'])}}}",
+            f"node: {{name: {dice.choice(nodes)}, outside: {dice.randint(0, 3)}}}",
+            "policy: {hold_after: 1m}",
         ]
     )
