@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from queues.models import Decision, Job, KeptLog
+from queues.models import ClusterState, Decision, Job, KeptLog, Node
 from tests.journeys.conftest import Visit
 from tests.journeys.site import Site
 from tests.queues.lab import NOW, Lab
@@ -28,6 +28,10 @@ def pages(lab: Lab) -> list[str]:
     task = lab.start(failed).tasks.get()
     KeptLog.objects.create(task=task, until=NOW, kept_at=NOW, text="step 1\nboom\n")
     Job.objects.filter(id=failed.id).update(state="failed", ended_at=NOW)
+    west = ClusterState.objects.create(name="west", unreachable_since=NOW, away=True)
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H200"}
+    facts = {"units": 8, "counted": {"nvidia.com/gpu": 8}, "labels": labels, "first_seen_at": NOW, "changed_at": NOW}
+    Node.objects.create(cluster=west, name="w0", ready=True, **facts)
     lab.nodes[1].cordoned = True
     lab.nodes[1].save()
     cycle = Decision.objects.create(
