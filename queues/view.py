@@ -3,10 +3,12 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from clusters.kinds import BY_KEY
 from clusters.port import Change, Inventory, NodeSeen, Offer, PodPhase, PodSeen, WaveRef, WaveSeen
 
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -51,10 +53,11 @@ class View:
         self._objects_of: dict[str, set[str]] = defaultdict(set)
         self._parting: set[str] = set()
         self._lost: set[str] = set()
-        for pod in inventory.pods:
-            self._put_pod(pod)
+        self._families: dict[tuple[str, str], str] = {}
         for seen in inventory.waves:
             self._put_object(seen)
+        for pod in inventory.pods:
+            self._put_pod(self._claimed(pod))
 
     def take(self, change: Change) -> None:
         """Follow one change; a pod of ours deleted after its end is kept until ``settle``, to record its end."""
@@ -66,7 +69,8 @@ class View:
                     self.nodes.pop(node.name, None)
                 else:
                     self.nodes[node.name] = node
-            case PodSeen() as pod:
+            case PodSeen() as found:
+                pod = self._claimed(found)
                 self._touch(pod)
                 self._drop_pod(pod.uid)
                 if not change.deleted:
@@ -80,6 +84,7 @@ class View:
                 self._drop_object(seen.uid)
                 if not change.deleted:
                     self._put_object(seen)
+                    self._claim_early(seen)
             case Offer() as offer:
                 self.offered.add(offer.uid)
                 # It may have been a wave's until now.
@@ -126,6 +131,18 @@ class View:
             found[seen.wave] = _ref(seen.wave, seen.namespace, kind=seen.kind, adopted=adopted)
         return found
 
+    def _claimed(self, pod: PodSeen) -> PodSeen:
+        """Return a pod as its wave's whose object could not give it our labels, but is known by name."""
+        wave = self._families.get((pod.namespace, pod.family)) if pod.family and not pod.wave else None
+        return pod if wave is None else replace(pod, wave=wave)
+
+    def _claim_early(self, seen: WaveSeen) -> None:
+        """Claim the pods that were seen before their object."""
+        if (seen.namespace, seen.name) in self._families:
+            for pod in [pod for pod in self._pods.values() if pod.family == seen.name and not pod.wave]:
+                self._drop_pod(pod.uid)
+                self._put_pod(self._claimed(pod))
+
     def _touch(self, pod: PodSeen) -> None:
         if pod.wave:
             self.waves.add(pod.wave)
@@ -158,12 +175,15 @@ class View:
 
     def _put_object(self, seen: WaveSeen) -> None:
         self._objects[seen.uid] = seen
+        if seen.kind and BY_KEY[seen.kind].family:
+            self._families[seen.namespace, seen.name] = seen.wave
         self._lost.discard(seen.wave)
         self._objects_of[seen.wave].add(seen.uid)
 
     def _drop_object(self, uid: str) -> None:
         seen = self._objects.pop(uid, None)
         if seen is not None:
+            self._families.pop((seen.namespace, seen.name), None)
             self.waves.add(seen.wave)
             self._lost.add(seen.wave)
             _discard(self._objects_of, seen.wave, uid)

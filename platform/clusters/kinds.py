@@ -53,9 +53,10 @@ class Kind:
     ``suspend`` leads to the flag that keeps it waiting, ``deadline`` to its own time limit in seconds. ``forced`` are
     fields that a launch sets whatever was written, so that pods end with their object. ``dropped`` are fields that a
     launch takes out, ``refused`` fields that are not taken, with the reason, and ``fields`` all that the spec may have.
-    ``ordinal`` names a label of pods that
-    counts copies of a part, ``index`` the label or annotation that counts pods inside one. ``adopts``: suspended ones
-    that people make are taken into the queue.
+
+    ``overrides`` leads to changes of pods whose template lies elsewhere, and ``family`` names the label by which such
+    pods name their object. ``ordinal`` names a label of pods that counts copies of a part, ``index`` the label or
+    annotation that counts pods inside one. ``adopts``: suspended ones that people make are taken into the queue.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Kind:
     ordinal: str = ""
     index: str = ""
     overrides: Path = ()
+    family: str = ""
     adopts: bool = False
 
     @property
@@ -227,7 +229,8 @@ TRAIN_JOB = Kind(
     succeeded=(Sign(condition="Complete"),),
     failed=(Sign(condition="Failed"),),
     refused=((("spec", "managedBy"), "another controller would run it"),),
-    overrides=("spec", "podTemplateOverrides"),
+    overrides=("spec", "podSpecOverrides"),
+    family="jobset.sigs.k8s.io/jobset-name",
     index=names.COMPLETION_INDEX,
 )
 RAY_JOB = Kind(

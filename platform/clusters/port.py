@@ -109,7 +109,7 @@ class PodSeen:
     """A pod that exists.
 
     ``wave`` and ``group`` are set for our pods, read from labels; ``index`` is the Job completion index, ``ordinal``
-    counts the copies of its Job in a JobSet.
+    counts the copies of its Job in a JobSet. ``family`` names its object where that cannot give pods our labels.
 
     ``waiting_reason`` names why a container or the scheduler waits (ErrImagePull, Unschedulable …), ``message`` its
     text. ``container`` is the one that waits or ended badly. ``leaving_since`` is when somebody asked a leaving pod to
@@ -131,6 +131,7 @@ class PodSeen:
     index: int | None = None
     leaving_since: datetime | None = None
     ordinal: int = 0
+    family: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     exit_code: int | None = None

@@ -35,9 +35,11 @@ def new(launch: Launch, raw: RawObject) -> Manifest:
         kinds.put(made, path, value)
     kinds.put(made, kind.suspend, value=False)
     for number, part in enumerate(kinds.parts(kind, made)):
-        template = part.template
-        if isinstance(template, dict):
-            _direct(template, launch, _group_of(launch, part), number)
+        template, group = part.template, _group_of(launch, part)
+        if kind.overrides:
+            _override(made, kind, launch, group)
+        elif isinstance(template, dict):
+            _direct(template, launch, group, number)
             _keep_from_preempting(template, launch)
     return made
 
@@ -142,12 +144,24 @@ def _direct(template: Manifest, launch: Launch, group: GroupSpec | None, number:
         "labels": {**(meta.get("labels") or {}), **manifests.shared_labels(launch), names.LABEL_GROUP: str(label)},
         "annotations": {**(meta.get("annotations") or {}), **manifests.annotations(launch)},
     }
+    if group is not None:
+        _send(template.setdefault("spec", {}), launch, group)
+
+
+def _override(made: Manifest, kind: Kind, launch: Launch, group: GroupSpec | None) -> None:
+    """Send pods to their nodes whose template is not in the object: it says what is changed of that."""
     if group is None:
         return
-    spec: Manifest = template.setdefault("spec", {})
+    changed: Manifest = {"targetJobs": [{"name": group.name}]}
+    # An affinity cannot be said there.
+    _send(changed, launch, group, gated=launch.placement is not Placement.FREE)
+    kinds.put(made, kind.overrides, [changed])
+
+
+def _send(spec: Manifest, launch: Launch, group: GroupSpec, *, gated: bool = False) -> None:
     there = spec.get("tolerations") or []
     ours = [manifests.toleration(each) for each in group.tolerations]
-    gated = _is_gated(launch, group)
+    gated = gated or _is_gated(launch, group)
     wanted: Manifest = {
         "nodeSelector": {**(spec.get("nodeSelector") or {}), **dict(group.node_labels)},
         "tolerations": [*there, *(each for each in ours if each not in there)],

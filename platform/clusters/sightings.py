@@ -12,6 +12,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 # Where pods say which of their object's they are.
 _INDICES = tuple(dict.fromkeys(kind.index for kind in kinds.KINDS if kind.index))
+_FAMILIES = tuple(dict.fromkeys(kind.family for kind in kinds.KINDS if kind.family))
 _ORDINALS = tuple(dict.fromkeys(kind.ordinal for kind in kinds.KINDS if kind.ordinal))
 
 
@@ -57,6 +58,7 @@ def pod(seen: Json) -> PodSeen:
         group=_number(labels.get(names.LABEL_GROUP)) or 0,
         index=_first(_INDICES, annotations, labels),
         ordinal=_first(_ORDINALS, labels) or 0,
+        family=next((labels[label] for label in _FAMILIES if label in labels), ""),
         leaving_since=_leaving_since(meta),
         started_at=min(_times(_started(status)), default=None),
         ended_at=max(_times(end.get("finishedAt") for end in ended), default=None),

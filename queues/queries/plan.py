@@ -109,6 +109,7 @@ def _told(ours: _Ours, outcome: Outcome, by: Actor, *, now: datetime, warnings: 
         valid=True,
         fits=not permanent,
         starts_now=admission is not None,
+        written=_written(ours.spec),
         units=ours.spec.units,
         most_units=ours.spec.most_units,
         needs=source.needs,
@@ -121,6 +122,19 @@ def _told(ours: _Ours, outcome: Outcome, by: Actor, *, now: datetime, warnings: 
         warnings=tuple(warnings),
         as_of=now,
     )
+
+
+def _written(spec: Spec) -> str:
+    """Return how a manifest was read: ``JobSet: 2 x 8 h100 (workers) and 1 x 4 h100 (eval), all together``."""
+    if spec.manifest is None:
+        return ""
+    groups = [
+        f"{group.tasks} x {group.units} {'/'.join(flavor.name for flavor in group.flavors)}"
+        + (f" ({group.name})" if group.name else "")
+        for group in spec.groups
+    ]
+    together = ", all together" if spec.tasks > 1 else ""
+    return f"{spec.manifest['kind']}: {' and '.join(groups)}{together}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -229,11 +229,12 @@ class Plan:
 
     ``fits``: it can ever start. ``needs`` are the units of ``flavor`` that must be free at once, of which ``own`` are
     inside its guarantee and ``borrowed`` are not. ``reason`` says why it would wait. Of an elastic job ``units`` are
-    those of its minimum, ``most_units`` those to which it may grow.
+    those of its minimum, ``most_units`` those to which it may grow. ``written`` tells in words how a manifest was read.
     """
 
     valid: bool
     as_of: datetime
+    written: str = ""
     errors: tuple[FieldError, ...] = ()
     fits: bool = False
     starts_now: bool = False

@@ -31,6 +31,26 @@ if TYPE_CHECKING:
 
 LONGEST = 100_000
 PLAN_SECONDS = 1.0
+# What the manifest's tab shows until one is pasted over it.
+MANIFEST = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: hello
+spec:
+  completionMode: Indexed
+  parallelism: 2
+  completions: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+        - name: main
+          image: registry.example/hello:1
+          command: [nvidia-smi]
+          resources:
+            limits: {cpu: 4, memory: 16Gi, nvidia.com/gpu: 1}
+"""
 EXAMPLE = {
     "name": "hello",
     "shape": "independent",
@@ -75,6 +95,8 @@ def start(request: HttpRequest, by: Actor, choices: Mapping[str, list[str]]) -> 
     if not source:
         line = next(iter(choices["lines"]), "")
         initial = {"line": line} | (EXAMPLE if "example" in request.GET else {})
+        if request.GET.get("tab") == "manifest":
+            return shown(request, by, choices, text=MANIFEST, manifest=True)
         if request.GET.get("tab") == "yaml":
             return shown(request, by, choices, text=dump(spec_of({**EXAMPLE, **initial, "borrow": True})))
         return shown(request, by, choices, form=JobForm(choices=choices, initial=initial))
@@ -152,8 +174,9 @@ def shown(
     text: str | None = None,
     errors: list[FieldError] | None = None,
     plan: Plan | None = None,
+    manifest: bool = False,
 ) -> HttpResponse:
-    """Show one of the two tabs with what was typed, what is wrong with it, and what would become of it."""
+    """Show one of the tabs with what was typed, what is wrong with it, and what would become of it."""
     places = lines(text) if text is not None else {}
     wrong = [(line_at(error, places), error) for error in errors or []]
     bad = {line for line, _ in wrong}
@@ -170,6 +193,7 @@ def shown(
         "palette": palette(by),
         "source": request.GET.get("from", ""),
         "plan": plan,
+        "manifest": manifest,
         "now": timezone.now(),
     }
     failed = not plan.valid if plan else bool(errors) or (form is not None and form.is_bound)

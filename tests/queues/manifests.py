@@ -60,3 +60,50 @@ def job_set(
 def steer(**how: object) -> dict[str, str]:
     """Return annotations that tell the fake kubelet how pods run: ``run_for``, ``exit_code``, ``forever`` …"""
     return {f"tidegate.test/{key.replace('_', '-')}": str(value) for key, value in how.items()}
+
+
+def pytorch_job(name: str = "kube", **spec: Any) -> dict[str, Any]:  # noqa: ANN401  fields of a PyTorchJob
+    """Return a PyTorchJob of a master and two workers with 8 units each."""
+    replicas = {
+        role: {"replicas": count, "restartPolicy": "OnFailure", "template": _named("pytorch", 8)}
+        for role, count in (("Master", 1), ("Worker", 2))
+    }
+    return _of("kubeflow.org/v1", "PyTorchJob", name, {"pytorchReplicaSpecs": replicas, **spec})
+
+
+def mpi_job(name: str = "kube", version: str = "v1", **spec: Any) -> dict[str, Any]:  # noqa: ANN401  fields of an MPIJob
+    """Return an MPIJob of a launcher without units and two workers with 8 each."""
+    replicas = {
+        role: {"replicas": count, "template": _named("mpi", units)}
+        for role, count, units in (("Launcher", 1, 0), ("Worker", 2, 8))
+    }
+    return _of(f"kubeflow.org/{version}", "MPIJob", name, {"mpiReplicaSpecs": replicas, "slotsPerWorker": 8, **spec})
+
+
+def ray_job(name: str = "kube", **spec: Any) -> dict[str, Any]:  # noqa: ANN401  fields of a RayJob
+    """Return a RayJob whose head has no units and whose two workers have 8 each."""
+    cluster = {
+        "rayVersion": "2.9.0",
+        "headGroupSpec": {"rayStartParams": {}, "template": _named("ray-head", 0)},
+        "workerGroupSpecs": [
+            {"groupName": "gpus", "replicas": 2, "rayStartParams": {}, "template": _named("ray-worker", 8)}
+        ],
+    }
+    return _of("ray.io/v1", "RayJob", name, {"entrypoint": "python train.py", "rayClusterSpec": cluster, **spec})
+
+
+def train_job(name: str = "kube", **spec: Any) -> dict[str, Any]:  # noqa: ANN401  fields of a TrainJob
+    """Return a TrainJob on two nodes with 8 units each."""
+    trainer = {"image": "reg.example/train:1", "numNodes": 2, "resourcesPerNode": {"limits": {GPU: "8"}}}
+    body = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer, **spec}
+    return _of("trainer.kubeflow.org/v1alpha1", "TrainJob", name, body)
+
+
+def _named(container: str, units: int) -> dict[str, Any]:
+    template = pod(units)
+    template["spec"]["containers"][0]["name"] = container
+    return template
+
+
+def _of(api: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}

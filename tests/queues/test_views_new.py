@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from queues.models import Job
+from tests.queues import manifests
 from tests.queues.lab import Lab, compact
 from tests.queues.test_views_pages import browser
 
@@ -264,3 +265,32 @@ def test_a_team_of_others_is_not_told_apart_from_one_that_is_not_there(lab: Lab)
         return text.replace(line.partition("/")[0], "?")
 
     assert said("nlp/default") == said("xyz/default")
+
+
+def test_a_pasted_manifest_is_told_back_in_words_and_submitted(lab: Lab) -> None:
+    page = browser(lab.ann)
+    shown = page.get("/jobs/new", {"tab": "manifest"}).content.decode()
+    text = yaml.safe_dump(manifests.job("pasted", pods=4, units=8))
+
+    fragment = page.post("/jobs/new", {"tab": "yaml", "go": "plan", "yaml": text}, headers={"HX-Request": "true"})
+    page.post("/jobs/new", {"tab": "yaml", "go": "submit", "yaml": text})
+
+    assert "kind: Job" in shown
+    assert "Job: 4 x 8 h100/l40s, all together" in fragment.content.decode()
+    job = Job.objects.get(name="pasted")
+    assert (job.kind, job.shape, job.units) == ("jobs.v1.batch", "gang", 32)
+    spec = page.get(f"/jobs/{job.uid}", {"tab": "spec"}).content.decode()
+    assert "parallelism: 4" in spec
+    assert "tidegate.io/wave" in spec
+
+
+def test_what_is_wrong_in_a_manifest_is_shown_at_its_line(lab: Lab) -> None:
+    manifest = manifests.job("pasted")
+    manifest["spec"]["template"]["spec"]["hostNetwork"] = True
+    text = yaml.safe_dump(manifest, sort_keys=False)
+    line = next(number for number, row in enumerate(text.splitlines(), start=1) if "hostNetwork" in row)
+
+    page = browser(lab.ann).post("/jobs/new", {"tab": "yaml", "go": "submit", "yaml": text})
+
+    assert page.status_code == 422
+    assert f'<a href="#line-{line}">' in page.content.decode()

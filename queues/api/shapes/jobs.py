@@ -394,13 +394,14 @@ class PlanOut(Out):
     """What would become of a job; where it is not ``valid`` only ``errors`` say something.
 
     ``fits``: it can ever start. ``needs`` are the units of ``gpu_type`` that must be free at once: ``own`` ones inside
-    its guarantee, and ``borrowed`` ones. ``reason`` says why it would wait.
+    its guarantee, and ``borrowed`` ones. ``reason`` says why it would wait, ``written`` how a manifest was read.
     """
 
     valid = serializers.BooleanField()
     errors = PlanErrorOut(many=True)  # type: ignore[assignment]  # a field, not DRF's attribute
     fits = serializers.BooleanField()
     starts_now = serializers.BooleanField()
+    written = serializers.CharField()
     units = serializers.IntegerField()
     max_units = serializers.IntegerField(source="most_units")
     gpu_type = serializers.CharField(source="flavor")
