@@ -13,7 +13,8 @@ from tests.loop.stage import Stage, events, state, units_in_use
 from tests.queues import manifests
 from tests.queues.manifests import steer
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators")]
+# Whoever comes first waits for the definitions to be installed.
+pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators"), pytest.mark.timeout(300)]
 
 API = "/apis/jobset.x-k8s.io/v1alpha2"
 

@@ -14,7 +14,8 @@ from tests.loop.adopting import Hands
 from tests.loop.stage import Stage, state, units_in_use
 from tests.queues import manifests
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators")]
+# Whoever comes first waits for the definitions to be installed.
+pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators"), pytest.mark.timeout(300)]
 
 Make = Callable[[], dict[str, Any]]
 
