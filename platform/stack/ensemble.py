@@ -102,6 +102,18 @@ class Ensemble:
         self.running[name] = process
         self._tell_guard(f"+ {process.pid} {int(signal.SIGTERM)}")
 
+    def emulate(self, *options: str, seconds: float = READY_SECONDS) -> Path:
+        """Start an emulated cluster, and return its kubeconfig when it answers."""
+        path = self.folder / "kubeconfig"
+        self.launch("cluster", (sys.executable, "-m", "clusters.emulator", "--kubeconfig", str(path), *options))
+        end = time.monotonic() + seconds
+        # Its first line says that it listens and that the file is whole.
+        while "\n" not in self.words("cluster"):
+            if time.monotonic() > end or self.running["cluster"].poll() is not None:
+                raise StartFailed(f"the emulator did not start:\n{self.words('cluster')}")
+            time.sleep(0.05)
+        return path
+
     def wait_for_web(self, seconds: float = READY_SECONDS) -> None:
         """Wait until web answers, whether or not a loop turns."""
         end = time.monotonic() + seconds

@@ -1,6 +1,5 @@
 """A soak from its first process to its verdict: load and mischief, then calm, then all must agree."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,10 +21,8 @@ from queues.soak.people import People
 from queues.soak.witness import Creations, Meter
 from queues.states import ACTIVE, ENDED, JobState
 from stack.ensemble import Ensemble
-from stack.servers import StartFailed
 
 SETTINGS = {"TIDEGATE_KEEP_SECONDS": "2", "TIDEGATE_TICK_SECONDS": "2", "TIDEGATE_RELIST_SECONDS": "10"}
-CLUSTER_SECONDS = 30.0
 # Nothing that can happen by itself takes longer than some start limits and back-offs of a minute, on a busy machine.
 QUIET_SECONDS = 600.0
 MOST_WAITING = 120
@@ -64,7 +61,7 @@ def soak(plan: Plan, folder: Path, *, say: Say) -> Verdict:
     try:
         ensemble.prepare()
         home.settle(ensemble)
-        direct = plan.kubeconfig or _emulator(ensemble)
+        direct = plan.kubeconfig or ensemble.emulate()
         cluster = connect("soak", kubeconfig=direct)
         with Meddler(direct, seed=plan.seed, weather=CALM) as meddler:
             meddler.kubeconfig(folder / "weather.kubeconfig")
@@ -210,16 +207,3 @@ class _Soak:
             "faults": dict(sorted(self.meddler.faults.items())),
             "cluster": list(ClusterState.objects.values_list("name", flat=True)),
         }
-
-
-def _emulator(ensemble: Ensemble) -> Path:
-    """Start an emulator without nodes; return its kubeconfig."""
-    path = ensemble.folder / "kubeconfig"
-    command = (sys.executable, "-m", "clusters.emulator", "--kubeconfig", str(path))
-    ensemble.launch("cluster", command)
-    end = time.monotonic() + CLUSTER_SECONDS
-    while not path.exists():
-        if time.monotonic() > end or ensemble.ended():
-            raise StartFailed(f"the emulator did not start:\n{ensemble.words('cluster')}")
-        time.sleep(0.05)
-    return path
