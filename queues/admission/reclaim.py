@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 
 from queues.admission.board import Board
 from queues.admission.nodes import Ground
@@ -298,6 +297,15 @@ class Claimant:
             for candidate in gone:
                 self._remove(candidate, -1)
 
+    def _allowed(self, chosen: list[Candidate]) -> bool:
+        """Whether the removals, smallest first, find every node above its S."""
+        gone: list[Candidate] = []
+        try:
+            return self._removable(chosen, gone)
+        finally:
+            for candidate in gone:
+                self._remove(candidate, -1)
+
     def _remove(self, candidate: Candidate, sign: int = 1) -> None:
         for flavor, units in candidate.needs.items():
             self._lines[flavor].take(candidate.place, -units * sign)
@@ -402,26 +410,32 @@ class Claimant:
         )
 
     def _exact(self, groups: list[list[Candidate]]) -> list[Candidate] | None:
-        """Compare every set that succeeds and has no member that could stay."""
+        """Compare every set that succeeds and has no member that could stay; small sets first.
+
+        A set of which one removal is not allowed has no larger set that is, so that what grows from it is left out.
+        """
         deficits = self._deficits()
         best: tuple[Key, list[Candidate]] | None = None
         enough: list[tuple[int, ...]] = []
-        vectors = product(*(range(len(group) + 1) for group in groups))
-        for vector in sorted(vectors, key=lambda row: (sum(row), row)):
-            if any(self._freed(groups, vector, flavor) < missing for flavor, missing in deficits.items()):
-                continue
-            if any(all(more >= less for more, less in zip(vector, known, strict=True)) for known in enough):
-                continue
-            chosen = [row for group, count in zip(groups, vector, strict=True) for row in group[:count]]
-            if chosen and self._legal(chosen) and self._succeeds(chosen):
-                enough.append(vector)
-                key = self._costs.key(chosen)
-                if best is None or key < best[0]:
-                    best = (key, chosen)
+        level = [((0,) * len(groups), 0)]
+        while level:
+            grown: list[tuple[tuple[int, ...], int]] = []
+            for vector, last in level:
+                if any(all(more >= less for more, less in zip(vector, known, strict=True)) for known in enough):
+                    continue
+                chosen = [row for group, count in zip(groups, vector, strict=True) for row in group[:count]]
+                if not self._allowed(chosen):
+                    continue
+                freed_enough = all(_freed(chosen, flavor) >= missing for flavor, missing in deficits.items())
+                if chosen and freed_enough and self._legal(chosen) and self._succeeds(chosen):
+                    enough.append(vector)
+                    key = self._costs.key(chosen)
+                    if best is None or key < best[0]:
+                        best = (key, chosen)
+                    continue
+                grown += _grown(groups, vector, last, deficits)
+            level = sorted(grown)
         return None if best is None else best[1]
-
-    def _freed(self, groups: list[list[Candidate]], vector: tuple[int, ...], flavor: int) -> int:
-        return sum(count * group[0].needs.get(flavor, 0) for group, count in zip(groups, vector, strict=True) if count)
 
     def _deficits(self) -> dict[int, int]:
         """Return what is lacking for sure on each flavor, in units."""
@@ -454,6 +468,27 @@ class Claimant:
         deficits = self._deficits()
         freed = {flavor: sum(row.needs.get(flavor, 0) for row in chosen) for flavor in lacking}
         return {flavor: max(0, deficits.get(flavor, 0) - freed[flavor]) for flavor in lacking}
+
+
+def _freed(chosen: list[Candidate], flavor: int) -> int:
+    return sum(row.needs.get(flavor, 0) for row in chosen)
+
+
+def _grown(
+    groups: list[list[Candidate]], vector: tuple[int, ...], last: int, deficits: dict[int, int]
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield the sets with one more member of the last group or of one behind it, where these can free enough."""
+    counts = [*vector[:last], *(len(group) for group in groups[last:])]
+    for place in range(last, len(groups)):
+        if any(_all_freed(groups, counts, flavor) < missing for flavor, missing in deficits.items()):
+            return
+        if vector[place] < len(groups[place]):
+            yield (*vector[:place], vector[place] + 1, *vector[place + 1 :]), place
+        counts[place] = vector[place]
+
+
+def _all_freed(groups: list[list[Candidate]], counts: list[int], flavor: int) -> int:
+    return sum(count * group[0].needs.get(flavor, 0) for group, count in zip(groups, counts, strict=True) if count)
 
 
 def _admitted(attempt: Attempt) -> tuple[int, int]:
