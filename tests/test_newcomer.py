@@ -277,7 +277,7 @@ def test_only_what_speaks_to_clusters_has_a_token() -> None:
     }
 
     assert accounts == {
-        "web": ("tidegate", False),
+        "web": ("tidegate-logs", True),
         "background": ("tidegate", False),
         "beat": ("tidegate", False),
         "migrate": ("tidegate", False),

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from clusters import answers
-from clusters.port import ClusterError, Gone, NameTaken, QuotaRefused, Refused, Unreachable
+from clusters.port import ClusterError, Gone, NameTaken, NotThere, QuotaRefused, Refused, Unreachable
 
 
 def status(message: str, **more: object) -> bytes:
@@ -22,7 +22,7 @@ def status(message: str, **more: object) -> bytes:
         (403, status('pods "a" is forbidden: violates PodSecurity "restricted:latest": privileged'), Refused),
         (403, status('admission webhook "x" denied the request: no'), Refused),
         (403, status("failed quota: fence: must specify requests.cpu"), Refused),
-        (404, status("the server could not find the requested resource"), Refused),
+        (404, status("the server could not find the requested resource"), NotThere),
         (405, b"", Refused),
         (408, b"", Unreachable),
         (409, status("Operation cannot be fulfilled"), Unreachable),
