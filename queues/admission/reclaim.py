@@ -17,7 +17,7 @@ from queues.admission.world import Attempt, Claim, Placed, Queue, Standing, Vict
 MOST_SETS = 1 << 16
 MOST_MERGED = 16
 FEW = 64
-"""So many of the cheapest candidates are compared again after each step of the greedy search."""
+"""So many of the cheapest candidates are compared again after each step of the greedy search, then the next so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,17 +452,39 @@ class Claimant:
         costs = {candidate: self._costs.of_one(candidate) for candidate in candidates}
         left = sorted(candidates, key=lambda row: costs[row])
         while not (chosen and self._legal(chosen) and self._succeeds(chosen)):
-            missing = self._missing(chosen, lacking)
-            ranked = sorted((_worth(row, costs[row], missing), place) for place, row in enumerate(left[:FEW]))
-            best = next((place for _, place in ranked if self._legal([*chosen, left[place]])), None)
+            best = self._cheapest(left, chosen, costs, self._missing(chosen, lacking))
             if best is None:
                 return None
-            chosen.append(left.pop(best))
+            left.remove(best)
+            chosen.append(best)
         for candidate in sorted(chosen, key=lambda row: costs[row], reverse=True):
             rest = [row for row in chosen if row is not candidate]
             if self._legal(rest) and self._succeeds(rest):
                 chosen = rest
         return chosen
+
+    def _cheapest(
+        self, left: list[Candidate], chosen: list[Candidate], costs: dict[Candidate, Key], missing: dict[int, int]
+    ) -> Candidate | None:
+        """Return the cheapest, per unit that lacks, that may go as well; who has no more to give is left out for good."""
+        first = 0
+        while first < len(left):
+            few = left[first : first + FEW]
+            for candidate in sorted(few, key=lambda row: _worth(row, costs[row], missing)):
+                if self._legal([*chosen, candidate]):
+                    return candidate
+            left[first : first + FEW] = kept = [row for row in few if self._may_still_go([*chosen, row])]
+            first += len(kept)
+        return None
+
+    def _may_still_go(self, chosen: list[Candidate]) -> bool:
+        """Whether the removals find every node above its S; once they do not, they never will with more of them."""
+        gone: list[Candidate] = []
+        try:
+            return self._removable(chosen, gone)
+        finally:
+            for candidate in gone:
+                self._remove(candidate, -1)
 
     def _missing(self, chosen: list[Candidate], lacking: list[int]) -> dict[int, int]:
         deficits = self._deficits()
