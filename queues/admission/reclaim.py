@@ -466,7 +466,7 @@ class Claimant:
     def _cheapest(
         self, left: list[Candidate], chosen: list[Candidate], costs: dict[Candidate, Key], missing: dict[int, int]
     ) -> Candidate | None:
-        """Return the cheapest, per unit that lacks, that may go as well; who has no more to give is left out for good."""
+        """Return the cheapest by unit that lacks that may go as well; who has no more to give is left out for good."""
         first = 0
         while first < len(left):
             few = left[first : first + FEW]
