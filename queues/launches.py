@@ -68,7 +68,7 @@ def launch_of(wave: Wave, tasks: Iterable[Task], groups: Sequence[TaskGroup], fl
         namespace=namespace_of(job.team.name),
         gang=job.shape != JobShape.INDEPENDENT and not wave.surplus,
         groups=tuple(
-            _group(groups[number], what[number], chosen[number], tuple(inside[number])) for number in sorted(inside)
+            group_of(groups[number], what[number], chosen[number], tuple(inside[number])) for number in sorted(inside)
         ),
         priority_class=job.priority_class.name,
         priority_value=job.priority_class.value,
@@ -113,7 +113,8 @@ def ceilings(teams: Iterable[int]) -> dict[int, dict[str, int]]:
     return {team: dict(ceiling) for team, ceiling in found.items()}
 
 
-def _group(group: TaskGroup, run: Run, flavor: Flavor, tasks: tuple[TaskSpec, ...]) -> GroupSpec:
+def group_of(group: TaskGroup, run: Run, flavor: Flavor, tasks: tuple[TaskSpec, ...]) -> GroupSpec:
+    """Return the tasks of one group on their nodes, with all that their pods carry."""
     return GroupSpec(
         group=group.index,
         name=group.name,

@@ -206,11 +206,13 @@ WISHES = {
     f"{names.PREFIX}/borrow": "borrow",
     f"{names.PREFIX}/topology": "topology",
 }
+# kubectl keeps a copy of all that it was given here.
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SERVERS = (
     "batch.kubernetes.io/",
     "controller-uid",
     "job-name",
-    "kubectl.kubernetes.io/last-applied-configuration",
+    APPLIED,
     "jobset.sigs.k8s.io/",
 )
 _OWNERS = frozenset(kind.name for kind in kinds.KINDS)

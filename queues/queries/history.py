@@ -16,6 +16,7 @@ from queues.launches import launch_of, launches_of
 from queues.models import Job, JobEvent, KeptLog, Node, Task, TaskGroup, Wave
 from queues.queries.jobs import flavor_names, visible_job
 from queues.queries.rows import AttemptRow, EventRow, TaskRow, WaveRow
+from queues.spec.hidden import masked
 from tenants.models import Flavor
 from tenants.permissions import Actor
 
@@ -161,7 +162,7 @@ def manifest(by: Actor, uid: UUID) -> tuple[dict[str, Any], ...]:
     if manifests.needs_service(launch):
         owner = {"metadata": {**objects[0]["metadata"], "uid": "(given by Kubernetes)"}}
         objects.append(manifests.service(launch, owner=owner))
-    return tuple(objects)
+    return tuple(masked(each) for each in objects)
 
 
 def _imagined(job: Job) -> Launch:

@@ -17,6 +17,7 @@ from queues.queries.filters import JobFilter
 from queues.queries.reasons import Reasons
 from queues.queries.rows import ElasticRow, GroupRow, JobDetail, JobPage, JobRow
 from queues.spec import runs
+from queues.spec.hidden import masked
 from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState, TaskState
 from tenants.errors import NotFound, Unreadable
 from tenants.models import Flavor
@@ -163,7 +164,7 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
             )
             for group, run in zip(groups, runs(found.spec), strict=True)
         ),
-        spec=found.spec,
+        spec=masked(found.spec),
         time_limit=found.time_limit,
         ran_for=found.ran_for,
         ends_by=max((end for end in ends if end is not None), default=None),

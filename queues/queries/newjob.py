@@ -8,6 +8,7 @@ from queues.models import Job
 from queues.queries.elastic import bounds
 from queues.queries.rows import GroupRow, JobDetail, JobRow, ReasonRow
 from queues.spec import Spec
+from queues.spec.hidden import masked
 from tenants.permissions import Actor
 
 # Whoever may submit to a team may do all this to a job of their own that waits.
@@ -36,7 +37,7 @@ def new_job(job: Job, spec: Spec, by: Actor) -> JobDetail:
             )
             for group in spec.groups
         ),
-        spec=job.spec,
+        spec=masked(job.spec),
         time_limit=job.time_limit,
         ran_for=timedelta(),
         ends_by=None,

@@ -20,7 +20,7 @@ from queues.queries.rows import Action, Estimate, Plan, Position, ReasonRow
 from queues.simulation.expected import Expected, Present, Unknown
 from queues.simulation.forecast import Forecast
 from queues.snapshot import Snapshot
-from queues.spec import Spec
+from queues.spec import Spec, hidden, to_json
 from queues.states import ACTIVE
 from queues.waiting import milliseconds, moment, span
 from tenants.errors import Invalid, Notice
@@ -42,7 +42,7 @@ def plan(by: Actor, data: object, *, now: datetime, go_on: GoOn = lambda: True) 
         spec = submission.read(data, catalog, by=by)
     except Invalid as error:
         return Plan(valid=False, errors=error.fields, as_of=now)
-    warnings = [*StoredCeilings(catalog.flavors).warnings(spec), *_taken(spec)]
+    warnings = [*StoredCeilings(catalog.flavors).warnings(spec), *hidden.warnings(to_json(spec)), *_taken(spec)]
     with snapshot.load(now) as seen:
         ours = _Ours(seen, spec, by, now)
         outcome = decide(ours.world, ours)

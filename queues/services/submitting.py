@@ -11,10 +11,10 @@ from django.db import IntegrityError, transaction
 from queues import hints, submission
 from queues.ceilings import StoredCeilings
 from queues.models import Job
-from queues.spec import Catalog, Spec
+from queues.spec import Catalog, Spec, hidden
 from queues.states import ENDED, JobState
 from queues.submission import Draft
-from tenants.errors import Conflict, DomainError, Hint, Invalid, NotFound, Notice
+from tenants.errors import Conflict, DomainError, FieldError, Hint, Invalid, NotFound, Notice
 from tenants.permissions import Actor
 
 MOST_AT_ONCE = 500
@@ -63,11 +63,26 @@ def submit_batch(
 
 def rerun(*, uid: UUID, by: Actor, now: datetime) -> Submitted:
     """Queue a job with the same spec, owned by whom asks; the external_id stays with the first."""
-    old = Job.objects.visible_to(by).filter(uid=uid).only("id", "spec").first()
+    old = Job.objects.visible_to(by).filter(uid=uid).only("id", "spec", "user").first()
     if old is None:
         raise NotFound(f"There is no job {uid}.")
+    if old.user_id != by.user.pk:
+        _refuse_credentials(old)
     metadata = {key: value for key, value in old.spec["metadata"].items() if key != "external_id"}
     return _only(_submit([{**old.spec, "metadata": metadata}], by=by, now=now, if_exists=None, cloned_from=old.id))
+
+
+def _refuse_credentials(job: Job) -> None:
+    """Raise where a job has credentials in its environment: they are its owner's, and nobody else's pods get them."""
+    found = list(hidden.credentials(job.spec))
+    if found:
+        errors = [
+            FieldError(pointer=each.pointer, code="hidden", detail=f"{each.name} {hidden.SAY_AGAIN}") for each in found
+        ]
+        names = ", ".join(dict.fromkeys(each.name for each in found))
+        detail = f"This job is another person's and has credentials that only they may use: {names}."
+        hint = Hint(action="Edit and resubmit it, with your own.", href=f"/jobs/new?from={job.uid}")
+        raise Invalid(detail, code="hidden", fields=errors, hints=[hint])
 
 
 def _only(outcomes: tuple[Outcome, ...]) -> Submitted:
@@ -160,7 +175,7 @@ def _write(
     return {
         place: Submitted(
             job=jobs[place],
-            warnings=ceilings.warnings(draft.spec),
+            warnings=(*ceilings.warnings(draft.spec), *hidden.warnings(jobs[place].spec)),
             spec=None if draft.cloned_from else draft.spec,
         )
         if first_of[place] == place

@@ -27,6 +27,7 @@ from queues.spec.forms import (
     SECRET_FORM,
     SHARED,
 )
+from queues.spec.hidden import HIDDEN, SAY_AGAIN
 from queues.spec.topology import topology
 from queues.spec.values import TEST_ANNOTATIONS, Catalog, FlavorChoice, Run, SpecGroup, TeamChoice
 from tenants.allowances import Allowance
@@ -157,6 +158,9 @@ class Groups:
             run.wrong("service_account", "not_allowed", f"{detail} ({Allowance.SERVICE_ACCOUNTS})")
         for name in sorted({name for name, _ in found.secret_env} & {name for name, _ in found.env}):
             run.wrong(run.at("secret_env", name), "twice", f"{name} stands in env too", given=name)
+        for name, value in found.env:
+            if value == HIDDEN:
+                run.wrong(run.at("env", name), "hidden", f"{name} {SAY_AGAIN}", given=HIDDEN)
         named = [("env", name) for name, _ in found.env] + [("secret_env", name) for name, _ in found.secret_env]
         for place, name in named:
             if name.startswith("TIDEGATE_"):

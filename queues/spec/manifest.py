@@ -11,6 +11,7 @@ from clusters import kinds, names, quantities, raw
 from queues.spec import podrules
 from queues.spec.fields import MOST_NAMES, Section, kind, show
 from queues.spec.forms import LABEL_KEY, MOST_CPU_MILLI, MOST_GROUPS, MOST_LABELS, MOST_MEMORY, MOST_TASKS, MOST_UNITS
+from queues.spec.hidden import SAY_AGAIN, credentials
 from queues.spec.values import API_VERSION, FlavorChoice, Run, SpecGroup, TeamChoice
 
 if TYPE_CHECKING:
@@ -115,14 +116,19 @@ class Manifest:
             self._unknown_kind()
 
     def kept(self) -> Json:
-        """Return the object as it was sent, without a status."""
-        return {key: deepcopy(value) for key, value in self.manifest.items() if key != "status"}
+        """Return the object as it was sent, without a status and kubectl's own copy of it."""
+        kept = {key: deepcopy(value) for key, value in self.manifest.items() if key != "status"}
+        kinds.drop(kept, ("metadata", "annotations", raw.APPLIED))
+        return kept
 
     def groups(self) -> tuple[SpecGroup, ...]:
         """Return the pods that count units as groups."""
         if self.kind is None:
             return ()
         self._check_object(self.kind)
+        for each in credentials(self.manifest):
+            if each.is_hidden:
+                self._wrong(each.pointer, "hidden", f"{each.name} {SAY_AGAIN}")
         parts = kinds.parts(self.kind, self.manifest)
         named = [part.name for part in parts]
         for name in sorted({name for name in named if named.count(name) > 1}):

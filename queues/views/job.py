@@ -12,6 +12,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_POST, require_safe
 
 from queues import queries, services
+from queues.spec import hidden
 from queues.states import JobState
 from queues.views.phases import tracks
 from queues.yamltext import dump
@@ -94,7 +95,8 @@ def tab_rows(by: Actor, detail: JobDetail, tab: str) -> dict[str, object]:
         return {"events": queries.events(by, uid, newest_first=True)}
     if tab == "spec":
         manifest = yaml.safe_dump_all(queries.manifest(by, uid), sort_keys=False, allow_unicode=True)
-        return {"spec": dump(detail.spec), "manifest": manifest}
+        hides = next(hidden.credentials(detail.spec), None) is not None
+        return {"spec": dump(detail.spec), "manifest": manifest, "hides": hides}
     return {}
 
 
