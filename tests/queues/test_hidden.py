@@ -43,7 +43,9 @@ def test_the_name_of_a_variable_tells_a_credential(name: str, *, credential: boo
 
 
 def test_what_is_shown_leaves_what_is_stored_as_it_is() -> None:
-    stored = {"containers": [{"env": [{"name": "HF_TOKEN", "value": VALUE}, {"name": "KEY", "valueFrom": {}}]}]}
+    stored: dict[str, Any] = {
+        "containers": [{"env": [{"name": "HF_TOKEN", "value": VALUE}, {"name": "KEY", "valueFrom": {}}]}]
+    }
 
     shown = hidden.masked(stored)
 
