@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from queues.spec.fields import escape
+from tenants.errors import Unreadable
+from tenants.rest.parsers import refuse_tricks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,10 +41,14 @@ def _in_order(value: Any, *, free: bool) -> Any:  # noqa: ANN401  any JSON value
 
 
 def lines(text: str) -> dict[str, int]:
-    """Return the line, from 1, of every pointer in a text that has been read; nothing where it is no YAML."""
+    """Return the line, from 1, of every pointer in a text; nothing where it is no YAML that is taken.
+
+    It is looked at first, since aliases that are followed have no end.
+    """
     try:
+        refuse_tricks(yaml.parse(text, Loader=yaml.CSafeLoader))
         root = yaml.compose(text, Loader=yaml.CSafeLoader)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, Unreadable, ValueError):
         return {}
     return {"": 1} | (dict(_walk(root, "")) if root is not None else {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from queues.queries.rows import QueueRow
 
 LONGEST = 100_000
+AT_LINE = re.compile(r"line (\d{1,6})\b", re.ASCII)
 PLAN_SECONDS = 1.0
 # What the manifest's tab shows until one is pasted over it.
 MANIFEST = """\
@@ -202,16 +204,16 @@ def shown(
 
 def line_at(error: FieldError, places: dict[str, int]) -> int:
     """Return the line on which an error is shown: its field's, or the one that the reader of YAML names."""
-    words = error.detail.replace(",", " ").replace(")", " ").split()
-    if error.code == "bad_yaml" and "line" in words:
-        return int(words[words.index("line") + 1])
+    told = AT_LINE.findall(error.detail) if error.code == "bad_yaml" else ()
+    if told:
+        return int(told[-1])  # what it quotes comes before
     return line_of(error.pointer, places)
 
 
 def whole(error: DomainError) -> FieldError:
     """Return an error that is about no field as one about the whole."""
-    code = error.code if isinstance(error, Unreadable) else "whole"
-    return FieldError(pointer="", code="bad_yaml" if code.startswith("bad_yaml") else code, detail=error.detail)
+    code = "bad_yaml" if isinstance(error, Unreadable) else "whole"
+    return FieldError(pointer="", code=code, detail=error.detail)
 
 
 def typed(form: JobForm) -> dict[str, Any]:

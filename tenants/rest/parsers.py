@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from typing import IO, TYPE_CHECKING, Any
 
 import yaml
@@ -43,7 +44,7 @@ def read_yaml(raw: bytes) -> Any:  # noqa: ANN401  any YAML value
     """
     text = _text(raw)
     try:
-        _refuse_tricks(yaml.parse(text, Loader=yaml.CSafeLoader))
+        refuse_tricks(yaml.parse(text, Loader=yaml.CSafeLoader))
         value = yaml.load(text, Loader=PlainLoader)  # noqa: S506  a safe loader with fewer types
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -138,8 +139,7 @@ def _text(raw: bytes) -> str:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         raise Unreadable(f"The key {twice[:80]!r} is there twice in one object.", code="doubled_key")
     return value
 
@@ -154,7 +154,8 @@ def _whole(digits: str) -> int:
     return int(digits)
 
 
-def _refuse_tricks(events: Iterable[yaml.Event]) -> None:
+def refuse_tricks(events: Iterable[yaml.Event]) -> None:
+    """Raise Unreadable where YAML has anchors, tags, a second document, or is too deep: before anything is built."""
     depth = documents = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):

@@ -2,6 +2,7 @@
 
 import html
 import re
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -154,6 +155,31 @@ def test_a_text_that_is_no_job_is_refused_in_words(lab: Lab, text: str, words: s
     assert response.status_code == 422
     assert words in html.unescape(response.content.decode())
     assert Job.objects.count() == 0
+
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{key}: &{key} [{','.join([f'*{before}'] * 9)}]\n" for before, key in pairwise("abcdefghijkl")
+)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("text", "words", "line"),
+    [
+        (BOMB, "Anchors and aliases are not taken; write the value out (line 1)", 1),
+        ("kind: Job\na: &a [*a]\n", "Anchors and aliases are not taken; write the value out (line 2)", 2),
+        ("[" * 50_000, "exceeded maximum nesting depth", 1),
+        ('"a line b": 1\n"a line b": 2\n', "the key 'a line b' is there twice at line 2", 2),
+        ("line: 1\nx: 1\nline: 2\n", "the key 'line' is there twice at line 3", 3),
+    ],
+)
+def test_yaml_made_to_hurt_is_refused_at_its_line(lab: Lab, text: str, words: str, line: int) -> None:
+    response = browser(lab.ann).post("/jobs/new", {"tab": "yaml", "yaml": text})
+
+    page = html.unescape(response.content.decode())
+    assert response.status_code == 422
+    assert words in page
+    assert f"Line {line}" in page
 
 
 def test_yaml_that_the_form_cannot_say_stays_yaml(lab: Lab) -> None:

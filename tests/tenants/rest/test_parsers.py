@@ -122,3 +122,13 @@ def test_a_megabyte_is_read_in_time(read: object) -> None:
 
     assert len(value["a"]) == 50_000
     assert time.process_time() - began < 10
+
+
+def test_a_doubled_key_at_the_end_of_a_long_body_is_found_in_time() -> None:
+    body = b"{" + b",".join(b'"%d":1' % place for place in range(90_000)) + b',"89999":1}'
+    began = time.process_time()
+
+    with pytest.raises(Unreadable, match="'89999' is there twice"):
+        read_json(body)
+
+    assert time.process_time() - began < 10
