@@ -4,7 +4,7 @@ Where their pods and numbers lie, how they tell their end, what keeps them waiti
 another.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, TypeAlias
@@ -281,7 +281,17 @@ def kind_of(manifest: Json) -> Kind | None:
 
 def parts(kind: Kind, manifest: Json) -> tuple[Part, ...]:
     """Return the equal pods of an object, in the order in which they are written; what cannot be read is left out."""
-    return tuple(part for pods in kind.pods for part in _parts(pods, manifest))
+    return tuple(_part(pods, *written) for pods in kind.pods for written in _written(pods, manifest))
+
+
+def pod_counts(kind: Kind, manifest: Json) -> Iterator[tuple[str, object]]:
+    """Yield each number of pods that an object says, whatever stands there, with its pointer."""
+    for pods in kind.pods:
+        for found, _, where in _written(pods, manifest):
+            for path in (*pods.counts, pods.most):
+                said = at(found, path) if path else None
+                if said is not None:
+                    yield pointer((*where, *path)), said
 
 
 def has_succeeded(kind: Kind, manifest: Json) -> bool:
@@ -337,19 +347,19 @@ def mapping(found: object) -> Json:
     return found if isinstance(found, Mapping) else {}
 
 
-def _parts(pods: Pods, manifest: Json) -> Iterator[Part]:
+def _written(pods: Pods, manifest: Json) -> Iterator[tuple[Json, str, Path]]:
+    """Yield each part as it is written, with its name and where it stands."""
     found = at(manifest, pods.at)
+    each: Iterable[tuple[str, str, object]] = ()
     if pods.single:
-        if isinstance(found, Mapping):
-            yield _part(pods, found, pods.name, pods.at)
+        each = [(pods.name, "", found)]
     elif isinstance(found, list):
-        for place, each in enumerate(found):
-            if isinstance(each, Mapping):
-                yield _part(pods, each, str(each.get(pods.name) or place), (*pods.at, str(place)))
+        each = [(str(mapping(part).get(pods.name) or place), str(place), part) for place, part in enumerate(found)]
     elif isinstance(found, Mapping):
-        for name, each in found.items():
-            if isinstance(each, Mapping):
-                yield _part(pods, each, str(name).lower(), (*pods.at, str(name)))
+        each = [(str(name).lower(), str(name), part) for name, part in found.items()]
+    for name, key, part in each:
+        if isinstance(part, Mapping):
+            yield part, name, (*pods.at, key) if key else pods.at
 
 
 def _part(pods: Pods, found: Json, name: str, where: Path) -> Part:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from clusters import kinds, names, quantities, raw
+from queues.spec import containers as asks
 from queues.spec import podrules
 from queues.spec.fields import MOST_NAMES, Section, kind, show
 from queues.spec.forms import LABEL_KEY, MOST_CPU_MILLI, MOST_GROUPS, MOST_LABELS, MOST_MEMORY, MOST_TASKS, MOST_UNITS
@@ -24,6 +25,10 @@ PRIORITY = (f"{names.PREFIX}/priority-class", "kueue.x-k8s.io/priority-class")
 TEAM = names.LABEL_TEAM
 METADATA = frozenset({"name", "generateName", "namespace", "labels", "annotations"})
 KNOWN = ", ".join(f"{each.name} ({each.api})" for each in kinds.KINDS)
+# As many as Kubernetes can count.
+MOST_COUNT = 2**31 - 1
+# The path of a container's resources in a pod.
+WRAPPING = 3
 NEAR = ("required", "preferred", "spread")
 
 
@@ -163,6 +168,13 @@ class Manifest:
                 self._wrong(kinds.pointer(path), "not_allowed", f"{path[-1]} is not taken: {why}")
         known = kind.fields | {path[1] for path, _ in kind.refused} | {path[1] for path in kind.dropped}
         self._only(spec, known, "/spec", f"{kind.name} is taken without it")
+        for key in ("labels", "annotations"):
+            self._pairs(meta.get(key), f"/metadata/{key}")
+        for pointer, said in kinds.pod_counts(kind, self.manifest):
+            if isinstance(said, bool) or not isinstance(said, int) or not 0 <= said <= MOST_COUNT:
+                name = pointer.rpartition("/")[2]
+                detail = f"{name} is a whole number from 0 to {MOST_COUNT}, not {show(said)}"
+                self._wrong(pointer, "not_a_whole_number", detail, given=said, allowed=(0, MOST_COUNT))
         for part in kinds.parts(kind, self.manifest):
             if part.job is not None:
                 self._only(part.job, kinds.JOB_FIELDS, part.job_pointer, "Job is taken without it")
@@ -216,11 +228,15 @@ class Manifest:
             for resource in sorted(self._resources() & requests.keys() - limits.keys()):
                 where = f"{pointer}/containers/{place}/resources/limits"
                 self._wrong(where, "required", f"{resource} is asked for by limits; requests alone are not enough")
+        faults = list(asks.faults(pod))
+        for path, code, detail in faults:
+            # Where a kind has no template, what each pod asks for stands right there.
+            inside = path[WRAPPING:] if self.kind is not None and self.kind.overrides else path
+            self._wrong(pointer + kinds.pointer(inside), code, detail)
         try:
-            return dict(quantities.of_pod(pod))
-        except (ValueError, TypeError, AttributeError) as error:
-            self._wrong(f"{pointer}/containers", "bad_form", f"its resources cannot be read: {error}")
-            return {}
+            return {} if faults else dict(quantities.of_pod(pod))
+        except (ValueError, TypeError, AttributeError):
+            return {}  # in a field of the pod that is not taken, and told so
 
     def _fitting(self, resource: str, selector: Mapping[str, str], pointer: str) -> tuple[FlavorChoice, ...]:
         """Return the flavors whose nodes have the resource and are not ruled out by the pod's node selector."""
@@ -240,8 +256,13 @@ class Manifest:
 
     def _pairs(self, found: object, pointer: str) -> dict[str, str]:
         given = kinds.mapping(found)
-        if any(not isinstance(value, str) for value in given.values()):
-            self._wrong(pointer, "not_a_text", "labels are texts; write numbers and flags in quotes")
+        what = pointer.rpartition("/")[2]
+        if found is not None and not isinstance(found, Mapping):
+            self._wrong(pointer, "not_a_mapping", f"{what} is a mapping of texts, not {kind(found)}", given=found)
+        for key, value in given.items():
+            if not isinstance(value, str):
+                detail = f"a value of {what} is a text, not {kind(value)}; write it in quotes"
+                self._wrong(pointer + kinds.pointer((str(key),)), "not_a_text", detail, given=value)
         return {str(key): value for key, value in given.items() if isinstance(value, str)}
 
     def _section(self) -> Section:

@@ -245,6 +245,70 @@ def test_what_an_object_may_not_say_is_refused_where_it_stands(
     assert words in errors(manifest)[pointer].detail
 
 
+CONTAINER = "/spec/template/spec/containers/0"
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "pointer", "words"),
+    [
+        (("spec", "parallelism"), "two", "/spec/parallelism", "whole number from 0 to 2147483647, not two"),
+        (("spec", "parallelism"), -1, "/spec/parallelism", "not -1"),
+        (("spec", "parallelism"), True, "/spec/parallelism", "not true"),
+        (("spec", "completions"), 10**12, "/spec/completions", "not 1000000000000"),
+        (("metadata", "labels"), ["a"], "/metadata/labels", "a mapping of texts, not a list"),
+        (("metadata", "annotations"), {"a/b": 1}, "/metadata/annotations/a~1b", "a text, not a number; write it in"),
+        (("spec", "template", "spec", "nodeSelector"), "zone", "/spec/template/spec/nodeSelector", "not a text"),
+        (("spec", "template", "spec", "containers"), [1], CONTAINER, "a mapping of fields, not a number"),
+        (("spec", "template", "spec", "initContainers"), "a", "/spec/template/spec/initContainers", "not a text"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_where_it_stands(
+    path: tuple[str, ...], given: object, pointer: str, words: str
+) -> None:
+    manifest = deepcopy(manifests.job(pods=2))
+    above: Any = manifest
+    for key in path[:-1]:
+        above = above[key]
+    above[path[-1]] = given
+
+    assert words in errors(manifest)[pointer].detail
+
+
+@pytest.mark.parametrize(
+    ("resources", "pointer", "words"),
+    [
+        ([], "", "limits and requests, not a list"),
+        ({"limits": [1]}, "/limits", "a mapping of amounts, not a list"),
+        ({"limits": {GPU: "1500m"}}, "/limits/nvidia.com~1gpu", "counted in whole units; not 1500m"),
+        ({"limits": {GPU: -1}}, "/limits/nvidia.com~1gpu", "not below 0"),
+        ({"limits": {GPU: 1}, "requests": {"cpu": "lots"}}, "/requests/cpu", "such as 4, 500m or 16Gi; not 'lots'"),
+    ],
+)
+def test_an_amount_that_cannot_be_counted_is_refused_where_it_stands(
+    resources: object, pointer: str, words: str
+) -> None:
+    manifest = deepcopy(manifests.job(pods=2))
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"] = resources
+
+    assert words in errors(manifest)[f"{CONTAINER}/resources{pointer}"].detail
+
+
+def test_what_each_pod_of_a_train_job_asks_for_is_refused_where_it_stands() -> None:
+    trainer = {"numNodes": "two", "resourcesPerNode": {"limits": {GPU: "half"}}}
+    body = {"runtimeRef": {"name": "torch"}, "trainer": trainer}
+    manifest = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "a"},
+        "spec": body,
+    }
+
+    assert errors(manifest).keys() == {
+        "/spec/trainer/numNodes",
+        "/spec/trainer/resourcesPerNode/limits/nvidia.com~1gpu",
+    }
+
+
 def test_a_manifest_says_itself_what_runs() -> None:
     inside = {
         "apiVersion": "tidegate/v1",
