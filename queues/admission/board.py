@@ -10,6 +10,7 @@ from queues.admission.placement import Mix, fits, witness
 from queues.admission.plans import Asker, Case, Plan, short
 from queues.admission.quota import units_of
 from queues.admission.rooms import NOTHING, least, minus, negative, plus, rooms, rooms_of
+from queues.admission.settled import Tasks, shapes_of
 from queues.admission.shapes import Option, Pattern, Shapes
 from queues.admission.usage import Usage
 from queues.admission.world import Attempt, Claim, Milliseconds, Placed, Standing, World
@@ -34,8 +35,13 @@ class Board(Usage):
         self, world: World, frame: Frame | None = None, *, count_lost: bool = False, leaving: bool = True
     ) -> None:
         """Count what the attempts hold and survey the nodes; the flags suppose another world, as in ``survey``."""
-        super().__init__(world, frame, count_lost=count_lost)
-        self.ground: Ground = survey(world, count_lost=count_lost, leaving=leaving)
+        settled = frame.settled(world) if frame is not None and leaving and not count_lost else None
+        super().__init__(world, frame, settled=settled, count_lost=count_lost)
+        self._settled = settled
+        if settled is None:
+            self.ground: Ground = survey(world, count_lost=count_lost, leaving=leaving)
+        else:
+            self.ground = settled.ground.copy()
         self.log: list[Entry] = []
         self.running: dict[int, Attempt] = {}
         self.running_in: Counter[int] = Counter()
@@ -53,14 +59,20 @@ class Board(Usage):
         self._views: dict[tuple[bool, frozenset[int]], Ground] = {}
         self._mixes: dict[int, Mix] = {}
         self._beside: dict[int | None, dict[int, int]] = {}
-        there = [attempt for attempt in world.attempts if leaving or not attempt.leaving]
-        self.leaving = [attempt for attempt in world.attempts if attempt.leaving and not attempt.claimed]
-        self.count(there)
-        for attempt in there:
-            if attempt.leaving:
-                self._count_leaving(attempt)
-            else:
-                self._runs(attempt)
+        going = [attempt for attempt in world.attempts if attempt.leaving]
+        self.leaving = [attempt for attempt in going if not attempt.claimed]
+        self.going = {attempt.flavors[row.group] for attempt in going for row in attempt.placed}
+        if settled is None:
+            self.count([attempt for attempt in world.attempts if leaving or not attempt.leaving])
+            for attempt in world.attempts:
+                if not attempt.leaving:
+                    self._runs(attempt)
+        else:
+            self.running_in, self.with_surplus = settled.running_in.copy(), settled.with_surplus
+            staying = (attempt for attempt in world.attempts if not attempt.leaving)
+            self.running = {attempt.id: attempt for attempt in staying if attempt.placed or attempt.surplus}
+        for attempt in going if leaving else ():
+            self._count_leaving(attempt)
         for claim in sorted(world.claims, key=lambda row: row.id):
             if claim.job_class in self.classes:
                 self.reserve(claim)
@@ -369,7 +381,9 @@ class Board(Usage):
     def mix(self, flavor: int) -> Mix:
         """Return the common shapes of tasks on a flavor: running ones by number, each waiting class once."""
         if not self._mixes:
-            self._mixes = _mixes(self.world, self.shapes)
+            settled = self._settled
+            counts = shapes_of(self.world.attempts) if settled is None else settled.shapes.copy()
+            self._mixes = _mixes(self.world, self.shapes, counts)
         return self._mixes.get(flavor, ())
 
 
@@ -388,17 +402,11 @@ def _less(rows: tuple[Placed, ...], gone: tuple[Placed, ...]) -> tuple[Placed, .
     return tuple(result)
 
 
-def _mixes(world: World, shapes: Shapes) -> dict[int, Mix]:
-    counts: dict[tuple[int, int, int, int, tuple[tuple[str, str], ...]], int] = {}
-    for attempt in world.attempts:
-        for row in attempt.placed:
-            group = attempt.groups[row.group]
-            key = (attempt.flavors[row.group], group.units, group.cpu, group.memory, group.labels)
-            counts[key] = counts.get(key, 0) + row.tasks
+def _mixes(world: World, shapes: Shapes, counts: Counter[Tasks]) -> dict[int, Mix]:
     for job_class in world.classes:
         for pattern in shapes.of(job_class.ask).options[0].patterns:
             key = (pattern.flavor, pattern.units, pattern.cpu, pattern.memory, pattern.labels)
-            counts[key] = counts.get(key, 0) + 1
+            counts[key] += 1
     result: dict[int, list[tuple[Pattern, int]]] = {}
     for key in sorted(counts):
         result.setdefault(key[0], []).append((Pattern(*key), counts[key]))

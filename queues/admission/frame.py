@@ -3,6 +3,7 @@
 from queues.admission.plans import Case
 from queues.admission.quota import Line, Tree, lines
 from queues.admission.reasons import Reason
+from queues.admission.settled import Settled
 from queues.admission.shapes import Option, Shapes
 from queues.admission.world import JobClass, NodeState, World
 
@@ -30,6 +31,21 @@ class Frame:
         self.never_on_nodes: dict[Option, Reason | None] = {}
         self._all_ready = all(node.state is NodeState.READY for node in world.nodes)
         self._lines: dict[int, Line] | None = None
+        self._settled: Settled | None = None
+        self.unusable = {node.flavor for node in world.nodes if node.state is not NodeState.READY}
+
+    def move(self, world: World) -> None:
+        """Count what the attempts of a world hold, from what was counted before; unusable nodes are counted anew."""
+        if not self._all_ready:
+            return
+        if self._settled is None or not self._settled.move(world):
+            self._settled = Settled(world, self.tree, self.lines(world, count_lost=False))
+            if not self._settled.move(world):
+                self._settled = None
+
+    def settled(self, world: World) -> Settled | None:
+        """Return what the attempts of this very world hold, where that has been counted."""
+        return self._settled if self._settled is not None and self._settled.of(world) else None
 
     def lines(self, world: World, *, count_lost: bool) -> dict[int, Line]:
         """Return the quota lines with nothing in use; with unusable nodes they depend on what runs there."""
@@ -61,4 +77,5 @@ class Memory:
             if known is not row and known != row:
                 self._classes[row.id] = row
                 frame.cases.pop(row.id, None)
+        frame.move(world)
         return frame

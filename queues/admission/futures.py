@@ -1,6 +1,7 @@
 """The world at later times, as far as sure ends tell: what is free then, and whose quota is left (SEMANTICS 7)."""
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from queues.admission.board import Board
 from queues.admission.nodes import Ground
@@ -69,16 +70,26 @@ class Futures:
         """Look at the board as it is now."""
         self._board = board
         self._known: dict[Milliseconds, Future] = {}
-        self.without_surplus = {flavor: line.copy() for flavor, line in board.lines.items()}
-        for attempt in board.running.values():
+
+    @cached_property
+    def without_surplus(self) -> dict[int, Line]:
+        """Return the quota lines with all surplus taken back."""
+        board = self._board
+        lines = {flavor: line.copy() for flavor, line in board.lines.items()}
+        for attempt in board.running.values() if board.with_surplus else ():
             if attempt.surplus:
                 for flavor, units in units_of(attempt, attempt.surplus).items():
-                    self.without_surplus[flavor].take(board.tree.number[attempt.team], -units)
-        now = board.world.now
+                    lines[flavor].take(board.tree.number[attempt.team], -units)
+        return lines
+
+    @cached_property
+    def times(self) -> list[Milliseconds]:
+        """Return now and all times at which something surely ends."""
+        board, now = self._board, self._board.world.now
         ends = {attempt.ends_by for attempt in board.running.values() if attempt.ends_by is not None}
         ends |= {entry.ends for entry in board.log if entry.ends is not None}
         ends |= {until for until, _ in board.leaving_until}
-        self.times: list[Milliseconds] = sorted({now, *(at for at in ends if at > now)})
+        return sorted({now, *(at for at in ends if at > now)})
 
     def at(self, at: Milliseconds) -> Future:
         """Return the world at a time."""

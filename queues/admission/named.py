@@ -1,7 +1,6 @@
 """Named sets of units, as near to free as possible: what keeps and holds without a time stand on (SEMANTICS 7)."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from queues.admission.board import Board
 from queues.admission.nodes import Ground, survey
@@ -43,7 +42,7 @@ class NamedSets:
     def emptied(self, avoid: Iterable[int]) -> Ground:
         """Return the room of usable nodes with none of our attempts on them, some nodes left out."""
         if self._empty is None:
-            self._empty = survey(replace(self._board.world, attempts=()))
+            self._empty = survey(self._board.world, attempts=())
         ground = self._empty.copy()
         for node in avoid:
             if node in ground.where:

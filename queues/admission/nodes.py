@@ -1,10 +1,10 @@
 """The nodes as the rules count them: equal nodes are one kind, and a kind answers for all its members."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from queues.admission.shapes import Pattern
-from queues.admission.world import Labels, Node, NodeState, World
+from queues.admission.world import Attempt, Labels, Node, NodeState, World
 
 Room = tuple[int, int, int, int]
 """Counted units, CPU, memory and pods."""
@@ -85,7 +85,7 @@ class Ground:
         self.hosts: dict[Host, list[int]] = {}
         self.paths: dict[int, Path] = {}
         self.levels = 1
-        self._kinds: dict[tuple[int, int, int, int, int], Kind] = {}
+        self.kinds: dict[tuple[int, int, int, int, int], Kind] = {}
         self._hosts: dict[Host, int] = {}
         self._rooms: dict[int, dict[Pattern, dict[int, int]]] = {}
 
@@ -93,9 +93,9 @@ class Ground:
         """Return the one kind with this host and free room."""
         number = self._hosts.setdefault(host, len(self._hosts))
         key = (number, units, cpu, memory, pods)
-        kind = self._kinds.get(key)
+        kind = self.kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = Kind(host, units, cpu, memory, pods)
+            kind = self.kinds[key] = Kind(host, units, cpu, memory, pods)
         return kind
 
     def rooms(self, pattern: Pattern) -> dict[int, int]:
@@ -152,7 +152,7 @@ class Ground:
         other.hosts = self.hosts
         other.paths = self.paths
         other.levels = self.levels
-        other._kinds = self._kinds
+        other.kinds = self.kinds
         other._hosts = self._hosts
         return other
 
@@ -181,10 +181,10 @@ class Ground:
         return max((max(0, kind.units) for kind, _ in self.usable(flavor)), default=0)
 
 
-def taken(world: World, *, leaving: bool = True) -> dict[int, Room]:
+def taken(attempts: Iterable[Attempt], *, leaving: bool = True) -> dict[int, Room]:
     """Return units, CPU, memory and pods that our attempts hold, by node; without ``leaving`` as if those had gone."""
     sums: dict[int, list[int]] = {}
-    for attempt in world.attempts:
+    for attempt in attempts:
         if attempt.leaving and not leaving:
             continue
         groups = attempt.groups
@@ -200,13 +200,16 @@ def taken(world: World, *, leaving: bool = True) -> dict[int, Room]:
     return {node: (units, cpu, memory, pods) for node, (units, cpu, memory, pods) in sums.items()}
 
 
-def survey(world: World, *, count_lost: bool = False, leaving: bool = True) -> Ground:
+def survey(
+    world: World, *, count_lost: bool = False, leaving: bool = True, attempts: tuple[Attempt, ...] | None = None
+) -> Ground:
     """Return the ground: what is free on usable nodes.
 
-    ``count_lost`` takes cordoned and lost nodes as usable; without ``leaving`` what leaves has gone already.
+    ``count_lost`` takes cordoned and lost nodes as usable; without ``leaving`` what leaves has gone already;
+    ``attempts`` are there instead of those of the world.
     """
     ground = Ground()
-    used = taken(world, leaving=leaving)
+    used = taken(world.attempts if attempts is None else attempts, leaving=leaving)
     hosts: dict[tuple[int, int, int, int, int, int, Labels], Host] = {}
     for node in world.nodes:
         key = (node.cluster, node.flavor, node.units, node.cpu, node.memory, node.pods, node.labels)

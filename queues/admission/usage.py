@@ -2,9 +2,15 @@
 
 from queues.admission.frame import Frame
 from queues.admission.plans import Case
-from queues.admission.quota import units_of
+from queues.admission.quota import Line, units_of
+from queues.admission.settled import Settled
 from queues.admission.shapes import Needs, Option
 from queues.admission.world import Attempt, Claim, JobClass, Placed, Queue, Team, World
+
+
+def copies(lines: dict[int, Line]) -> dict[int, Line]:
+    """Return lines whose usage goes its own way."""
+    return {flavor: line.copy() for flavor, line in lines.items()}
 
 
 class Usage:
@@ -14,14 +20,19 @@ class Usage:
     what others can do: a step leaves those without room without, a turn may not.
     """
 
-    def __init__(self, world: World, frame: Frame | None = None, *, count_lost: bool = False) -> None:
-        """Take teams, queues and quotas; nothing is in use yet. ``count_lost`` takes every node as usable."""
+    def __init__(
+        self, world: World, frame: Frame | None = None, *, settled: Settled | None = None, count_lost: bool = False
+    ) -> None:
+        """Take teams, queues and quotas, and what is ``settled``; without it nothing is in use yet.
+
+        ``count_lost`` takes every node as usable.
+        """
         self.world = world
         self.frame = frame or Frame(world)
         self.tree = self.frame.tree
-        self.lines = self.frame.lines(world, count_lost=count_lost)
+        self.lines = self.frame.lines(world, count_lost=count_lost) if settled is None else copies(settled.lines)
         self.soft = any(attempt.surplus for attempt in world.attempts)
-        self.hard = {flavor: line.copy() for flavor, line in self.lines.items()} if self.soft else self.lines
+        self.hard = copies(self.lines) if self.soft else self.lines
         self.shapes = self.frame.shapes
         self.flavors = self.frame.flavors
         self.teams = self.frame.teams
@@ -35,6 +46,11 @@ class Usage:
         self.soft_in_team: dict[tuple[int, int], int] = {}
         self.soft_in_queue: dict[tuple[int, int], int] = {}
         self._cases = self.frame.cases
+        if settled is not None:
+            self.hard = copies(settled.hard) if self.soft else self.lines
+            self.used_value, self.used_in_team = dict(settled.used_value), dict(settled.used_in_team)
+            self.used_in_queue, self.soft_in_team = dict(settled.used_in_queue), dict(settled.soft_in_team)
+            self.soft_in_queue = dict(settled.soft_in_queue)
 
     def count(self, attempts: list[Attempt]) -> None:
         """Count what the attempts hold, victims of claims left out; sums by team first, since teams are few."""
@@ -189,4 +205,4 @@ class Usage:
     def part(self) -> None:
         """Let what counts for guarantees go its own way from what is in use."""
         if self.hard is self.lines:
-            self.hard = {flavor: line.copy() for flavor, line in self.lines.items()}
+            self.hard = copies(self.lines)

@@ -27,10 +27,8 @@ class Judge:
         self._bare: Ground | None = None
         self._whole: Board | None = None
         self._later: Board | None = None
-        self._unusable = {node.flavor for node in board.world.nodes if node.state is not NodeState.READY}
-        self._leaving = {
-            attempt.flavors[row.group] for attempt in board.world.attempts if attempt.leaving for row in attempt.placed
-        }
+        self._unusable = board.frame.unusable
+        self._leaving = board.going
         self._never_on_nodes = board.frame.never_on_nodes
         self._permanent = board.frame.permanent
         self._limits: dict[int, int | None] = {}
@@ -40,9 +38,7 @@ class Judge:
         self._of_team: dict[tuple[int, int], tuple[int, int]] = {}
         self._plain: dict[tuple[Code, int, int, int, int], Reason] = {}
         self._free: dict[int, tuple[int, int]] = {}
-        self._users: dict[int, list[int]] = {}
-        for place, user in sorted(board.used_in_team):
-            self._users.setdefault(place, []).append(user)
+        self._users: dict[int, list[int]] | None = None
 
     def paused(self, job_class: JobClass) -> Reason | None:
         """Return QUEUE_PAUSED where the queue, its team or a department above takes no turns."""
@@ -94,6 +90,10 @@ class Judge:
         if limit is None:
             return []
         result = []
+        if self._users is None:
+            self._users = {}
+            for place, user in sorted(board.used_in_team):
+                self._users.setdefault(place, []).append(user)
         for user in self._users.get(case.place, []):
             room = board.user_room(case.place, queue, user)
             if room is not None and room < case.shape.units:

@@ -36,6 +36,7 @@ class Engine(Timeline):
         self.outcome = Outcome()
         self._clock = clock
         self._memory = Memory()
+        self._node_names = {node.id: node.name for node in scenario.nodes}
         self._evicted_at: list[Milliseconds] = []
         self._reasons: dict[tuple[int, int | None], Reason] = {}
         self._job_reasons: dict[int, str] = {}
@@ -61,7 +62,7 @@ class Engine(Timeline):
             teams=tuple(self._team_row(team) for team in self.teams.values()),
             queues=tuple(self._queue_row(row) for row in self.queues.values()),
             nodes=tuple(self.nodes.values()),
-            attempts=tuple(self._attempt(run) for run in self.runs.values()),
+            attempts=tuple([run.row or self._attempt(run) for run in self.runs.values()]),
             classes=tuple(row for row in self._classes.values() if self._counts.get(row.id)),
             claims=tuple(row for row in self.outcome.claims if self.by_id[row.job].row is not None),
             holds=tuple(
@@ -83,7 +84,7 @@ class Engine(Timeline):
         old, self.outcome = self.outcome, outcome
         for eviction in outcome.evictions:
             self._evict(eviction)
-        used = self._used() if outcome.admissions else Counter()
+        used = self._used({self.by_id[row.job].spec.team for row in outcome.admissions})
         for admission in outcome.admissions:
             borrowed = self._borrows(used, admission)
             self._admit(world, self.by_id[admission.job], admission.flavors, admission.placed, borrowed)
@@ -96,11 +97,13 @@ class Engine(Timeline):
         changed = changed or (old.claims, old.holds) != (outcome.claims, outcome.holds)
         return changed and (bool(self._waiting) or self._elastic)
 
-    def _used(self) -> Counter[tuple[int, int]]:
-        """Count the units that each leaf has in use of each flavor."""
+    def _used(self, teams: set[int]) -> Counter[tuple[int, int]]:
+        """Count the units that some leaves have in use of each flavor."""
         used: Counter[tuple[int, int]] = Counter()
-        for run in self.runs.values():
+        for run in self.runs.values() if teams else ():
             spec = run.job.spec
+            if spec.team not in teams:
+                continue
             for row in self.held(run):
                 used[spec.team, run.flavors[row.group]] += row.tasks * spec.groups[row.group].units
         return used
@@ -202,12 +205,11 @@ class Engine(Timeline):
         if row is not None:
             self._again(job)
         units = sum(row.tasks * job.spec.groups[row.group].units for row in placed)
-        nodes: dict[str, int] = {}
-        names = {node.id: node.name for node in self.nodes.values()}
+        nodes: Counter[str] = Counter()
         for row_ in placed:
-            nodes[names[row_.node]] = nodes.get(names[row_.node], 0) + row_.tasks
+            nodes[self._node_names[row_.node]] += row_.tasks
         flavor = next(flavor.name for flavor in self.flavors if flavor.id == flavors[0])
-        self.note(job, "admitted", flavor=flavor, nodes=nodes, units=units, borrowed=borrowed)
+        self.note(job, "admitted", flavor=flavor, nodes=dict(nodes), units=units, borrowed=borrowed)
 
     def _note_holds(self, old: Outcome, new: Outcome) -> None:
         before = {row.job: row.at for row in old.holds}

@@ -1,0 +1,118 @@
+"""What all attempts together hold, moved on from one decision to the next by those that came, changed and went."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from queues.admission.nodes import Ground, survey
+from queues.admission.quota import Line, Tree
+from queues.admission.rooms import negative, rooms_of
+from queues.admission.world import Attempt, Labels, World
+
+MOST_KINDS = 20_000
+"""Kinds of nodes remembered before all is counted anew."""
+
+Tasks = tuple[int, int, int, int, Labels]
+"""What tasks are like: flavor, units, CPU, memory and labels."""
+
+
+class Settled:
+    """Rooms, quota and users with nothing decided yet; a board copies them. Only where all nodes are ready."""
+
+    def __init__(self, world: World, tree: Tree, lines: dict[int, Line]) -> None:
+        """Begin with empty nodes and the quota lines with nothing in use."""
+        self._tree = tree
+        self._known: dict[int, Attempt] = {}
+        self._rows: Counter[tuple[int, int]] = Counter()
+        self._values = {flavor.id: flavor.value for flavor in world.flavors}
+        self._world = world
+        self.ground: Ground = survey(world, attempts=())
+        self.lines = {flavor: line.copy() for flavor, line in lines.items()}
+        self.hard = {flavor: line.copy() for flavor, line in lines.items()}
+        self.used_value: Counter[tuple[int, int]] = Counter()
+        self.used_in_team: Counter[tuple[int, int]] = Counter()
+        self.used_in_queue: Counter[tuple[int, int]] = Counter()
+        self.soft_in_team: Counter[tuple[int, int]] = Counter()
+        self.soft_in_queue: Counter[tuple[int, int]] = Counter()
+        self.running_in: Counter[int] = Counter()
+        self.with_surplus = 0
+        self.shapes: Counter[Tasks] = Counter()
+
+    def move(self, world: World) -> bool:
+        """Count the attempts of another world; return whether that was possible: it needs one id for each."""
+        fresh = {attempt.id: attempt for attempt in world.attempts}
+        if len(fresh) < len(world.attempts) or len(self.ground.kinds) > MOST_KINDS:
+            return False
+        known, self._world = self._known, world
+        for number, attempt in fresh.items():
+            before = known.get(number)
+            if before is attempt or before == attempt:
+                continue
+            if before is not None:
+                self._count(before, -1)
+            self._count(attempt, 1)
+        for number in known.keys() - fresh.keys():
+            self._count(known[number], -1)
+        self._known = fresh
+        return True
+
+    def of(self, world: World) -> bool:
+        """Whether this very world is what was counted last."""
+        return self._world is world
+
+    def _count(self, attempt: Attempt, sign: int) -> None:
+        place = self._tree.number[attempt.team]
+        for node, room in rooms_of(attempt, (*attempt.placed, *attempt.surplus)).items():
+            self.ground.shift(node, negative(room) if sign > 0 else room)
+        for row in attempt.placed:
+            group = attempt.groups[row.group]
+            shape = (attempt.flavors[row.group], group.units, group.cpu, group.memory, group.labels)
+            _add(self.shapes, shape, sign * row.tasks)
+        if not attempt.leaving and (attempt.placed or attempt.surplus):
+            self.running_in[place] += sign
+            self.with_surplus += sign * bool(attempt.surplus)
+        if not attempt.claimed:
+            self._use(attempt, place, sign)
+
+    def _use(self, attempt: Attempt, place: int, sign: int) -> None:
+        firm = not (attempt.borrow and attempt.preemptible)
+        user, queue = (place, attempt.user), attempt.queue
+        for soft, placed in ((False, attempt.placed), (True, attempt.surplus)):
+            for row in placed:
+                flavor = attempt.flavors[row.group]
+                units = sign * row.tasks * attempt.groups[row.group].units
+                self.lines[flavor].take(place, units)
+                if not soft:
+                    self.hard[flavor].take(place, units)
+                if firm and not soft:
+                    self.lines[flavor].take_firm(place, units)
+                self._use_of_user(user, queue, units, 0 if soft else units * self._values[flavor], soft=soft)
+                self._rows[user] += sign
+        if not self._rows[user]:
+            self._rows.pop(user)
+            self.used_in_team.pop(user, None)
+
+    def _use_of_user(self, user: tuple[int, int], queue: int | None, units: int, value: int, *, soft: bool) -> None:
+        self.used_in_team[user] += units
+        self.used_value[user] += value
+        if soft:
+            self.soft_in_team[user] += units
+        if queue is not None:
+            self.used_in_queue[queue, user[1]] += units
+            if soft:
+                self.soft_in_queue[queue, user[1]] += units
+
+
+def _add(counts: Counter[Tasks], key: Tasks, number: int) -> None:
+    counts[key] += number
+    if not counts[key]:
+        del counts[key]
+
+
+def shapes_of(attempts: Iterable[Attempt]) -> Counter[Tasks]:
+    """Count the running tasks of each shape."""
+    counts: Counter[Tasks] = Counter()
+    for attempt in attempts:
+        for row in attempt.placed:
+            group = attempt.groups[row.group]
+            counts[attempt.flavors[row.group], group.units, group.cpu, group.memory, group.labels] += row.tasks
+    return counts
