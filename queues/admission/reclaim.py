@@ -1,8 +1,8 @@
 """Claims: who may have units back, from whom, and which victims cost least (SEMANTICS 8)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
+from math import lcm
 
 from queues.admission.board import Board
 from queues.admission.nodes import Ground
@@ -57,7 +57,7 @@ class Claimant:
     def from_surplus(self) -> Recall | None:
         """Return what an admission takes back of the surplus of elastic jobs; None where that is not enough."""
         self._set_up()
-        if not self._surplus or not self._succeeds([]):
+        if not self._surplus or not self._succeeds():
             return None
         return self._recall(self._fewest_soft(), [], exact=True)
 
@@ -151,7 +151,7 @@ class Claimant:
 
     def _find(self, *, only_own: bool) -> Recall | None:
         self._set_up()
-        if self._succeeds([]):
+        if self._succeeds():
             return self._recall(self._fewest_soft(), [], exact=True)
         if not any(True for _ in self._touchable([flavor for flavor, _ in self._option.needs], only_own=only_own)):
             return None
@@ -159,6 +159,7 @@ class Claimant:
         chosen, exact = self._choose(list(self._candidates(lacking, only_own=only_own)), lacking)
         if chosen is None:
             return None
+        self._put(chosen)
         return self._recall(self._fewest_soft(chosen), chosen, exact=exact)
 
     def _give_back(self, attempt: Attempt, row: Placed, sign: int) -> None:
@@ -185,8 +186,7 @@ class Claimant:
 
     def _fewest_soft(self, chosen: list[Candidate] | None = None) -> list[tuple[Attempt, Placed]]:
         """Leave surplus in place where the claim succeeds without taking it back; the last in order first."""
-        gone = chosen or []
-        evicted = {candidate.attempt.id for candidate in gone}
+        evicted = {candidate.attempt.id for candidate in chosen or []}
         needed = [row for row in self._surplus if row[0].id not in evicted]
         for attempt, row in list(reversed(needed)):
             freed = rooms_of(attempt, (row,))
@@ -198,7 +198,7 @@ class Claimant:
             for flavor, count in units.items():
                 if flavor in self._lines:
                     self._lines[flavor].take(place, count)
-            if self._succeeds(gone):
+            if self._succeeds():
                 needed.remove((attempt, row))
                 continue
             self._give_back(attempt, row, 1)
@@ -214,7 +214,7 @@ class Claimant:
         placed = witness(
             board.view(self._asker, self._option), self._option, board.mix(self._option.patterns[0].flavor)
         )
-        placed = placed or self._witness(chosen)
+        placed = placed or self._witness()
         if placed is None:
             raise AssertionError("a claim that succeeds has a witness")
         by_attempt: dict[int, list[Placed]] = {}
@@ -277,10 +277,11 @@ class Claimant:
                 if needs and (own or self._above(place, needs)):
                     yield Candidate(attempt, rows, place, needs, own=own, everything=everything)
 
-    def _above(self, place: int, needs: dict[int, int]) -> bool:
+    def _above(self, place: int, needs: dict[int, int], lines: dict[int, Line] | None = None) -> bool:
         path, _ = dispute(self._board.tree, self._case.place, place)
         for flavor in needs:
-            usage, subtree = self._lines[flavor].usage, self._lines[flavor].subtree
+            line = (lines or self._lines)[flavor]
+            usage, subtree = line.usage, line.subtree
             for node in path:
                 if usage[node] <= subtree[node]:
                     return False
@@ -288,36 +289,34 @@ class Claimant:
 
     # --- what is legal, what succeeds
 
-    def _legal(self, chosen: list[Candidate]) -> bool:
-        """Whether the removals, smallest first, find every node above its S, and the claimant stays inside."""
-        gone: list[Candidate] = []
-        try:
-            return self._removable(chosen, gone) and self._stays_inside(chosen)
-        finally:
-            for candidate in gone:
-                self._remove(candidate, -1)
+    def _put(self, chosen: Iterable[Candidate], sign: int = 1) -> None:
+        """Let candidates be gone in the trial (``sign`` -1: be there again)."""
+        for candidate in chosen:
+            for flavor, units in candidate.needs.items():
+                self._lines[flavor].take(candidate.place, -units * sign)
+            for node, room in rooms_of(candidate.attempt, candidate.rows).items():
+                self._trial.shift(node, room if sign > 0 else negative(room))
 
-    def _allowed(self, chosen: list[Candidate]) -> bool:
-        """Whether the removals, smallest first, find every node above its S."""
-        gone: list[Candidate] = []
-        try:
-            return self._removable(chosen, gone)
-        finally:
-            for candidate in gone:
-                self._remove(candidate, -1)
+    def _removable(self, chosen: list[Candidate], lines: dict[int, Line]) -> bool:
+        """Whether removals, own victims first and smallest first, find every node above its S; ``lines``: before any.
 
-    def _remove(self, candidate: Candidate, sign: int = 1) -> None:
-        for flavor, units in candidate.needs.items():
-            self._lines[flavor].take(candidate.place, -units * sign)
-
-    def _removable(self, chosen: list[Candidate], gone: list[Candidate]) -> bool:
-        """Remove one after the other, own victims first; whether every node was above its S before each removal."""
+        Where they do not, they do not either with more victims.
+        """
+        lines = {flavor: lines[flavor].copy() for flavor in self._lacks}
         for candidate in sorted(chosen, key=_removal):
-            if not candidate.own and not self._above(candidate.place, candidate.needs):
+            if not candidate.own and not self._above(candidate.place, candidate.needs, lines):
                 return False
-            self._remove(candidate)
-            gone.append(candidate)
+            for flavor, units in candidate.needs.items():
+                lines[flavor].take(candidate.place, -units)
         return True
+
+    def _works(self, chosen: list[Candidate]) -> bool:
+        """Whether the claimant stays on its side and the claim succeeds, once the chosen are gone."""
+        self._put(chosen)
+        try:
+            return self._stays_inside(chosen) and self._succeeds()
+        finally:
+            self._put(chosen, -1)
 
     def _stays_inside(self, chosen: list[Candidate]) -> bool:
         """Whether the claimant stays within its side of each dispute, with the victims gone."""
@@ -332,43 +331,31 @@ class Claimant:
                     return False
         return True
 
-    def _succeeds(self, chosen: list[Candidate]) -> bool:
-        return self._user_has_room() and self._has_quota(chosen) and self._witness(chosen) is not None
+    def _succeeds(self) -> bool:
+        """Whether the claimant could start in the trial as it is."""
+        return self._user_has_room() and self._has_quota() and self._witness() is not None
 
-    def _has_quota(self, chosen: list[Candidate]) -> bool:
-        """Whether quota is there once the victims have gone."""
+    def _has_quota(self) -> bool:
         place, firm = self._case.place, self._case.shape.firm
         if not self._board.leaves_quota(self._asker, self._option, self._binding):
             return False
         for flavor, units in self._option.needs:
             line = self._lines[flavor]
-            for candidate in chosen:
-                if flavor in candidate.needs:
-                    line.take(candidate.place, -candidate.needs[flavor])
-            enough = line.available(place) >= units and (not firm or line.covers(place, units))
-            for candidate in chosen:
-                if flavor in candidate.needs:
-                    line.take(candidate.place, candidate.needs[flavor])
-            if not enough:
+            if line.available(place) < units or (firm and not line.covers(place, units)):
                 return False
         return True
 
-    def _witness(self, chosen: list[Candidate]) -> tuple[Placed, ...] | None:
-        """Return where the claimant would be with the victims gone."""
-        for candidate in chosen:
-            for node, room in rooms_of(candidate.attempt, candidate.rows).items():
-                self._trial.shift(node, room)
-        mix = self._board.mix(self._option.patterns[0].flavor)
-        found = witness(self._trial, self._option, mix)
-        for candidate in chosen:
-            for node, room in rooms_of(candidate.attempt, candidate.rows).items():
-                self._trial.shift(node, negative(room))
-        return found
+    def _witness(self) -> tuple[Placed, ...] | None:
+        """Return where the claimant would be."""
+        return witness(self._trial, self._option, self._board.mix(self._option.patterns[0].flavor))
 
     # --- the best set
 
     def _choose(self, candidates: list[Candidate], lacking: list[int]) -> tuple[list[Candidate] | None, bool]:
-        if not candidates or not self._succeeds(candidates):
+        self._put(candidates)
+        possible = self._succeeds()
+        self._put(candidates, -1)
+        if not candidates or not possible:
             return None, True
         groups = self._merged(candidates)
         sets = 1
@@ -424,10 +411,10 @@ class Claimant:
                 if any(all(more >= less for more, less in zip(vector, known, strict=True)) for known in enough):
                     continue
                 chosen = [row for group, count in zip(groups, vector, strict=True) for row in group[:count]]
-                if not self._allowed(chosen):
+                if not self._removable(chosen, self._lines):
                     continue
                 freed_enough = all(_freed(chosen, flavor) >= missing for flavor, missing in deficits.items())
-                if chosen and freed_enough and self._legal(chosen) and self._succeeds(chosen):
+                if chosen and freed_enough and self._works(chosen):
                     enough.append(vector)
                     key = self._costs.key(chosen)
                     if best is None or key < best[0]:
@@ -447,49 +434,69 @@ class Claimant:
         return result
 
     def _greedy(self, candidates: list[Candidate], lacking: list[int]) -> list[Candidate] | None:
-        """Take what costs least per unit that still lacks until the claim succeeds, then drop what is not needed."""
+        """Take what costs least per unit that still lacks until the claim succeeds, then drop what is not needed.
+
+        What may not be removed beside the chosen may not be later either, since these only become more.
+        """
         chosen: list[Candidate] = []
+        deficits, before = self._deficits(), {flavor: self._lines[flavor].copy() for flavor in lacking}
         costs = {candidate: self._costs.of_one(candidate) for candidate in candidates}
         left = sorted(candidates, key=lambda row: costs[row])
-        while not (chosen and self._legal(chosen) and self._succeeds(chosen)):
-            best = self._cheapest(left, chosen, costs, self._missing(chosen, lacking))
-            if best is None:
-                return None
-            left.remove(best)
-            chosen.append(best)
-        for candidate in sorted(chosen, key=lambda row: costs[row], reverse=True):
-            rest = [row for row in chosen if row is not candidate]
-            if self._legal(rest) and self._succeeds(rest):
-                chosen = rest
+        barred: set[Candidate] = set()
+        try:
+            while not (chosen and _enough(chosen, deficits) and self._succeeds()):
+                missing = {flavor: max(0, deficits.get(flavor, 0) - _freed(chosen, flavor)) for flavor in lacking}
+                best = self._cheapest(left, chosen, costs, missing, barred, before)
+                if best is None:
+                    return None
+                left.remove(best)
+                chosen.append(best)
+                self._put([best])
+            for candidate in sorted(chosen, key=lambda row: costs[row], reverse=True):
+                rest = [row for row in chosen if row is not candidate]
+                self._put([candidate], -1)
+                if _enough(rest, deficits) and self._stays_inside(rest) and self._succeeds():
+                    chosen = rest
+                else:
+                    self._put([candidate])
+        finally:
+            self._put(chosen, -1)
         return chosen
 
     def _cheapest(
-        self, left: list[Candidate], chosen: list[Candidate], costs: dict[Candidate, Key], missing: dict[int, int]
+        self,
+        left: list[Candidate],
+        chosen: list[Candidate],
+        costs: dict[Candidate, Key],
+        missing: dict[int, int],
+        barred: set[Candidate],
+        before: dict[int, Line],
     ) -> Candidate | None:
-        """Return the cheapest by unit that lacks that may go as well; who has no more to give is left out for good."""
+        """Return the cheapest by unit that lacks that may go beside the chosen, which have gone.
+
+        Who has no more to give is barred, and left out for good once nobody among the cheapest may go.
+        """
         first = 0
         while first < len(left):
             few = left[first : first + FEW]
-            for candidate in sorted(few, key=lambda row: _worth(row, costs[row], missing)):
-                if self._legal([*chosen, candidate]):
-                    return candidate
-            left[first : first + FEW] = kept = [row for row in few if self._may_still_go([*chosen, row])]
+            for candidate in _ranked(few, costs, missing):
+                if candidate not in barred and self._stays_inside_without(chosen, candidate):
+                    if self._removable([*chosen, candidate], before):
+                        return candidate
+                    barred.add(candidate)
+            kept = [row for row in few if row not in barred and self._removable([*chosen, row], before)]
+            left[first : first + FEW] = kept
             first += len(kept)
         return None
 
-    def _may_still_go(self, chosen: list[Candidate]) -> bool:
-        """Whether the removals find every node above its S; once they do not, they never will with more of them."""
-        gone: list[Candidate] = []
-        try:
-            return self._removable(chosen, gone)
-        finally:
-            for candidate in gone:
-                self._remove(candidate, -1)
-
-    def _missing(self, chosen: list[Candidate], lacking: list[int]) -> dict[int, int]:
-        deficits = self._deficits()
-        freed = {flavor: sum(row.needs.get(flavor, 0) for row in chosen) for flavor in lacking}
-        return {flavor: max(0, deficits.get(flavor, 0) - freed[flavor]) for flavor in lacking}
+    def _stays_inside_without(self, chosen: list[Candidate], candidate: Candidate) -> bool:
+        """Whether the claimant stays on its side with the chosen, which have gone, and one more gone."""
+        for flavor, units in candidate.needs.items():
+            self._lines[flavor].take(candidate.place, -units)
+        stays = self._stays_inside([*chosen, candidate])
+        for flavor, units in candidate.needs.items():
+            self._lines[flavor].take(candidate.place, units)
+        return stays
 
 
 def _freed(chosen: list[Candidate], flavor: int) -> int:
@@ -522,11 +529,20 @@ def _removal(candidate: Candidate) -> tuple[bool, int, int, int]:
     return (not candidate.own, sum(candidate.needs.values()), attempt.number, attempt.id)
 
 
-def _worth(candidate: Candidate, cost: Key, missing: dict[int, int]) -> Key:
-    """Return what a candidate costs per unit that still lacks; what frees none of them comes last."""
-    useful = sum(min(units, missing.get(flavor, 0)) for flavor, units in candidate.needs.items())
-    worth = max(1, useful)
-    return (not useful, *(Fraction(part, worth) if isinstance(part, int) else part for part in cost))
+def _enough(chosen: list[Candidate], deficits: dict[int, int]) -> bool:
+    """Whether what lacks for sure would be freed."""
+    return all(sum(row.everything.get(flavor, 0) for row in chosen) >= short for flavor, short in deficits.items())
+
+
+def _ranked(rows: list[Candidate], costs: dict[Candidate, Key], missing: dict[int, int]) -> list[Candidate]:
+    """Sort by what a candidate costs per unit that still lacks; what frees none of them comes last."""
+    useful = [sum(min(units, missing.get(flavor, 0)) for flavor, units in row.needs.items()) for row in rows]
+    whole = lcm(*(max(1, units) for units in useful))
+    worth = [
+        (not units, *(part * (whole // max(1, units)) if isinstance(part, int) else part for part in costs[row]), place)
+        for place, (row, units) in enumerate(zip(rows, useful, strict=True))
+    ]
+    return [row for _, row in sorted(zip(worth, rows, strict=True), key=lambda pair: pair[0])]
 
 
 def _as_good(one: Recall, other: Recall | None) -> bool:
