@@ -53,6 +53,7 @@ class Claimant:
         self._costs = Costs(board, asker.case.place, option, self._lines)
         self._binding: list[Plan] = []
         self._lacks: list[int] = []
+        self._disputes: dict[int, tuple[list[int], int | None]] = {}
 
     def from_surplus(self) -> Recall | None:
         """Return what an admission takes back of the surplus of elastic jobs; None where that is not enough."""
@@ -278,7 +279,7 @@ class Claimant:
                     yield Candidate(attempt, rows, place, needs, own=own, everything=everything)
 
     def _above(self, place: int, needs: dict[int, int], lines: dict[int, Line] | None = None) -> bool:
-        path, _ = dispute(self._board.tree, self._case.place, place)
+        path, _ = self._dispute(place)
         for flavor in needs:
             line = (lines or self._lines)[flavor]
             usage, subtree = line.usage, line.subtree
@@ -286,6 +287,12 @@ class Claimant:
                 if usage[node] <= subtree[node]:
                     return False
         return True
+
+    def _dispute(self, place: int) -> tuple[list[int], int | None]:
+        known = self._disputes.get(place)
+        if known is None:
+            known = self._disputes[place] = dispute(self._board.tree, self._case.place, place)
+        return known
 
     # --- what is legal, what succeeds
 
@@ -320,8 +327,8 @@ class Claimant:
 
     def _stays_inside(self, chosen: list[Candidate]) -> bool:
         """Whether the claimant stays within its side of each dispute, with the victims gone."""
-        tree, place = self._board.tree, self._case.place
-        below = {dispute(tree, place, row.place)[1] for row in chosen if not row.own}
+        place = self._case.place
+        below = {self._dispute(other)[1] for other in {row.place for row in chosen if not row.own}}
         for node in below:
             if node is None:
                 return False
@@ -535,8 +542,10 @@ def _enough(chosen: list[Candidate], deficits: dict[int, int]) -> bool:
 
 
 def _ranked(rows: list[Candidate], costs: dict[Candidate, Key], missing: dict[int, int]) -> list[Candidate]:
-    """Sort by what a candidate costs per unit that still lacks; what frees none of them comes last."""
+    """Sort candidates, cheapest first, by the cost per unit that still lacks; what frees none of them comes last."""
     useful = [sum(min(units, missing.get(flavor, 0)) for flavor, units in row.needs.items()) for row in rows]
+    if len(set(useful)) == 1:
+        return rows
     whole = lcm(*(max(1, units) for units in useful))
     worth = [
         (not units, *(part * (whole // max(1, units)) if isinstance(part, int) else part for part in costs[row]), place)
