@@ -14,6 +14,8 @@ from queues.simulation.engine import Engine
 from queues.simulation.scenario import PolicySpec, TeamSpec
 
 ENDLESS = 1 << 40
+LIMIT = 24 * 3_600_000
+"""The time limit that a queue gives by default: without one, holds have no planned start and keep what frees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,9 @@ def _arrivals(number: int, sets: list[dict[str, object]]) -> Iterator[Arrival]:
         for place in range(count):
             for kind in kinds:
                 name, runs, units = kind["className"], kind["runtimeMs"], kind["request"]
-                spec = job(f"{name}-{number}-{place}", number, runs=runs, units=units, priority=kind["priority"])
+                spec = job(
+                    f"{name}-{number}-{place}", number, runs=runs, units=units, priority=kind["priority"], limit=LIMIT
+                )
                 yield (place + 1) * interval, spec
 
 

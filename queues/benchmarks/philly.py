@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 
-from queues.benchmarks.policies import Policy, Pool, Request, play
+from queues.benchmarks.policies import Policy, Pool, Request, pieces, play
 from queues.benchmarks.results import Result, Setting
 from queues.benchmarks.stage import Arrival, Laps, Play, job, node, rank, scenario, team
 from queues.simulation.engine import Engine
@@ -19,8 +19,8 @@ GPUS = 8
 GANG = 8
 """A job above so many GPUs counts as a gang."""
 
-TICK = 60_000
-"""Milliseconds between two decisions: the live loop is quicker, which would shorten our waits by half of it."""
+TICK = 1000
+"""Milliseconds between two decisions where anything changed; the trace's own times are whole seconds."""
 
 PEERS = {
     ("borrowing/fixed partitions", "all"): "75,418 s mean (BENCHMARKS' run)",
@@ -86,6 +86,13 @@ def alone(trace: Trace) -> Starts:
         rows = [row for row in trace.requests if row.team == name and row.units <= units]
         starts |= play(rows, units, Policy.GREEDY, trace.guaranteed)
     return starts
+
+
+def references(nodes: int) -> Iterator[tuple[Policy, int, str]]:
+    """Yield each reference policy on a pool without nodes, as published figures count, and on nodes as ours has."""
+    for policy in Policy:
+        yield policy, 1, policy.value
+        yield policy, nodes, f"{policy.value} on nodes"
 
 
 @dataclass(slots=True)
@@ -165,9 +172,7 @@ def ours(trace: Trace, tick: int, shares: Shares | None = None) -> Ours:
     nodes = [node(number, GPUS) for number in range(1, trace.units // GPUS + 1)]
     arrivals: list[Arrival] = []
     for row in trace.requests:
-        tasks, units = (row.units // GPUS, GPUS) if row.units > GPUS and row.units % GPUS == 0 else (1, row.units)
-        if units > GPUS:
-            tasks, units = row.units // 4, 4
+        tasks, units = pieces(row.units)
         spec = job(
             str(row.id), numbers[row.team], runs=row.runs, tasks=tasks, units=units, limit=row.limit, user=row.team
         )
@@ -202,10 +207,10 @@ def borrowing(setting: Setting) -> Iterator[Result]:
     by_id = {row.id: row for row in trace.requests}
     measured: dict[str, tuple[Starts, Shares]] = {}
     single = alone(trace)
-    for policy in Policy:
+    for policy, nodes, label in references(80):
         shares = Shares(trace.units, trace.guaranteed)
-        starts = play(trace.requests, trace.units, policy, trace.guaranteed, seen=shares.seen)
-        measured[policy.value] = (starts, shares)
+        starts = play(trace.requests, trace.units, policy, trace.guaranteed, nodes=nodes, seen=shares.seen)
+        measured[label] = (starts, shares)
     yield from _waits("borrowing/fixed partitions", single, by_id)
     for name, (starts, _) in measured.items():
         yield from _waits(f"borrowing/{name}", starts, by_id)
@@ -237,9 +242,10 @@ def gangs(setting: Setting) -> Iterator[Result]:
     """Replay the same jobs on 64 nodes, where load is higher: waits of all and of gangs."""
     trace = read(setting, 64)
     by_id = {row.id: row for row in trace.requests}
-    for policy in (Policy.GREEDY, Policy.EASY):
-        starts = play(trace.requests, trace.units, policy, trace.guaranteed)
-        yield from _waits(f"gangs/{policy.value}", starts, by_id)
+    for policy, count, label in references(64):
+        if policy in (Policy.GREEDY, Policy.EASY):
+            starts = play(trace.requests, trace.units, policy, trace.guaranteed, nodes=count)
+            yield from _waits(f"gangs/{label}", starts, by_id)
     our = ours(trace, TICK)
     yield from _waits("gangs/ours", our.starts, by_id)
     yield Result(name="gangs/ours/evictions", value=our.evictions, unit="evictions")

@@ -1,15 +1,21 @@
-"""Reference policies in little code: jobs on a pool of equal units, played from event to event.
+"""Reference policies in little code: jobs on equal nodes, played from event to event.
 
-A pool knows units only: no nodes, no fragments. Ours has real nodes, so the comparison is not in its favour.
+With one node they count a pool of units that knows no fragments, as published figures do; with as many nodes as ours
+has they place by best fit, and the comparison is fair.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heappop, heappush
 
 Milliseconds = int
+Rooms = Sequence[int]
+"""Free units on each node."""
+
+NODE = 8
+"""Jobs above so many units are several tasks, of whole nodes or else of halves."""
 
 
 class Policy(StrEnum):
@@ -33,19 +39,44 @@ class Request:
     limit: Milliseconds
 
 
+def pieces(units: int) -> tuple[int, int]:
+    """Return a job's tasks, and the units of each."""
+    if units <= NODE:
+        return 1, units
+    return (units // NODE, NODE) if units % NODE == 0 else (units // 4, 4)
+
+
+def fits(rooms: Rooms, units: int) -> bool:
+    """Whether a job's tasks find room."""
+    tasks, size = pieces(units)
+    return sum(left // size for left in rooms) >= tasks
+
+
+def place(rooms: Rooms, units: int) -> list[tuple[int, int]]:
+    """Return units by node where the least is left over; the job fits."""
+    tasks, size = pieces(units)
+    found: list[tuple[int, int]] = []
+    for left, node in sorted((left, node) for node, left in enumerate(rooms) if left >= size):
+        if tasks:
+            count = min(tasks, left // size)
+            found.append((node, count * size))
+            tasks -= count
+    return found
+
+
 Seen = Callable[[Milliseconds, "Pool"], None]
 
 
 @dataclass(slots=True)
 class Pool:
-    """Units in use and jobs that wait, first come first."""
+    """Free units by node, and jobs that wait, first come first."""
 
-    units: int
+    rooms: list[int]
     guaranteed: Mapping[str, int]
-    free: int = 0
     used: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     waiting: dict[int, Request] = field(default_factory=dict)
     running: dict[int, tuple[Milliseconds, Request]] = field(default_factory=dict)
+    placed: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     sizes: dict[tuple[str, int], deque[Request]] = field(default_factory=lambda: defaultdict(deque))
     asked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -55,8 +86,8 @@ class Pool:
         self.sizes[row.team, row.units].append(row)
         self.asked[row.team] += row.units
 
-    def start(self, row: Request, now: Milliseconds) -> None:
-        """Give a job its units."""
+    def start(self, row: Request, now: Milliseconds, rooms: Rooms) -> None:
+        """Give a job its units, of those that ``rooms`` leave it."""
         del self.waiting[row.id]
         line = self.sizes[row.team, row.units]
         if line[0] is row:
@@ -64,32 +95,41 @@ class Pool:
         else:
             line.remove(row)
         self.asked[row.team] -= row.units
-        self.free -= row.units
+        self.placed[row.id] = place(rooms, row.units)
+        for node, units in self.placed[row.id]:
+            self.rooms[node] -= units
         self.used[row.team] += row.units
         self.running[row.id] = (now + row.limit, row)
 
     def end(self, row: Request) -> None:
         """Take a job's units back."""
         del self.running[row.id]
-        self.free += row.units
+        for node, units in self.placed.pop(row.id):
+            self.rooms[node] += units
         self.used[row.team] -= row.units
 
 
 def play(
-    requests: list[Request], units: int, policy: Policy, guaranteed: Mapping[str, int], *, seen: Seen | None = None
+    requests: list[Request],
+    units: int,
+    policy: Policy,
+    guaranteed: Mapping[str, int],
+    *,
+    nodes: int = 1,
+    seen: Seen | None = None,
 ) -> dict[int, Milliseconds]:
     """Play all jobs; return when each has started. ``seen`` looks at the pool after every event."""
-    pool = Pool(units=units, guaranteed=guaranteed, free=units)
+    pool = Pool(rooms=[units // nodes] * nodes, guaranteed=guaranteed)
     starts: dict[int, Milliseconds] = {}
     ends: list[tuple[Milliseconds, int, Request]] = []
-    place = 0
-    while ends or place < len(requests):
-        now = min([row.at for row in requests[place : place + 1]] + [row[0] for row in ends[:1]])
+    arrived = 0
+    while ends or arrived < len(requests):
+        now = min([row.at for row in requests[arrived : arrived + 1]] + [row[0] for row in ends[:1]])
         while ends and ends[0][0] <= now:
             pool.end(heappop(ends)[2])
-        while place < len(requests) and requests[place].at <= now:
-            pool.arrive(requests[place])
-            place += 1
+        while arrived < len(requests) and requests[arrived].at <= now:
+            pool.arrive(requests[arrived])
+            arrived += 1
         for row in list(_starts(pool, policy, now)):
             starts[row.id] = now
             heappush(ends, (now + row.runs, row.id, row))
@@ -101,52 +141,76 @@ def play(
 def _starts(pool: Pool, policy: Policy, now: Milliseconds) -> Iterator[Request]:
     """Start and yield the jobs whose turn it is and that fit."""
     choose = {Policy.FIFO: _fifo, Policy.GREEDY: _greedy, Policy.EASY: _easy, Policy.FAIR: _fair}[policy]
-    while pool.free and (row := choose(pool, now)) is not None:
-        pool.start(row, now)
+    while any(pool.rooms) and (found := choose(pool, now)) is not None:
+        row, rooms = found
+        pool.start(row, now, rooms)
         yield row
 
 
-def _fifo(pool: Pool, _: Milliseconds) -> Request | None:
+Choice = tuple[Request, Rooms] | None
+"""A job, and the units that it may take."""
+
+
+def _fifo(pool: Pool, _: Milliseconds) -> Choice:
     head = next(iter(pool.waiting.values()), None)
-    return head if head is not None and head.units <= pool.free else None
+    return (head, pool.rooms) if head is not None and fits(pool.rooms, head.units) else None
 
 
 def _fitting(pool: Pool) -> Iterator[Request]:
     """Yield the first job of each team and size that fits."""
-    return (line[0] for (_, units), line in pool.sizes.items() if line and units <= pool.free)
+    known: dict[int, bool] = {}
+    for (_, units), line in pool.sizes.items():
+        if line:
+            if units not in known:
+                known[units] = fits(pool.rooms, units)
+            if known[units]:
+                yield line[0]
 
 
-def _greedy(pool: Pool, _: Milliseconds) -> Request | None:
-    return min(_fitting(pool), key=lambda row: row.id, default=None)
+def _greedy(pool: Pool, _: Milliseconds) -> Choice:
+    row = min(_fitting(pool), key=lambda row: row.id, default=None)
+    return None if row is None else (row, pool.rooms)
 
 
-def _fair(pool: Pool, _: Milliseconds) -> Request | None:
+def _fair(pool: Pool, _: Milliseconds) -> Choice:
     """Choose the team with the least in use for its weight, its guarantee being the weight."""
-    return min(
+    row = min(
         _fitting(pool),
         key=lambda row: (pool.used[row.team] / max(pool.guaranteed.get(row.team, 0), 0.001), row.id),
         default=None,
     )
+    return None if row is None else (row, pool.rooms)
 
 
-def _easy(pool: Pool, now: Milliseconds) -> Request | None:
+def _easy(pool: Pool, now: Milliseconds) -> Choice:
     """Choose the head where it fits, else the first that does not delay the head's planned start."""
     head = _fifo(pool, now)
     if head is not None or not pool.waiting:
         return head
     first = next(iter(pool.waiting.values()))
     at, spare = _shadow(pool, first.units)
+    beside = [min(pair) for pair in zip(pool.rooms, spare, strict=True)]
+    now_fit: dict[int, bool] = {}
+    beside_fit: dict[int, bool] = {}
     for row in pool.waiting.values():
-        if row.units <= pool.free and (now + row.limit <= at or row.units <= spare):
-            return row
+        units = row.units
+        if units not in now_fit:
+            now_fit[units], beside_fit[units] = fits(pool.rooms, units), fits(beside, units)
+        if beside_fit[units]:
+            return row, beside
+        if now_fit[units] and now + row.limit <= at:
+            return row, pool.rooms
     return None
 
 
-def _shadow(pool: Pool, units: int) -> tuple[Milliseconds, int]:
-    """Return when the head can surely start, and how many units are left beside it then."""
-    free = pool.free
+def _shadow(pool: Pool, units: int) -> tuple[Milliseconds, Rooms]:
+    """Return when the head can surely start, and what is left beside it on each node then."""
+    rooms = list(pool.rooms)
     for at, row in sorted(pool.running.values(), key=lambda row: (row[0], row[1].id)):
-        free += row.units
-        if free >= units:
-            return at, free - units
-    raise ValueError("the head asks for more than the pool has")
+        for node, count in pool.placed[row.id]:
+            rooms[node] += count
+        if fits(rooms, units):
+            for node, count in place(rooms, units):
+                rooms[node] -= count
+            return at, rooms
+    raise ValueError("the head asks for more than the nodes have")

@@ -175,6 +175,27 @@ def test_reference_policies_pass_the_head_as_their_names_say() -> None:
     assert starts(Policy.GREEDY) == {1: 0, 3: 2, 4: 10, 2: 22}
 
 
+def test_reference_policies_on_nodes_know_fragments_and_plan_on_single_nodes() -> None:
+    """Two nodes of 8; jobs of 6 end at 10 and 20: one of 8 plans for 10 on the first, beside it others may stay."""
+    rows = [
+        Request(1, "a", 0, 6, 10, 10),
+        Request(2, "a", 0, 6, 20, 20),
+        Request(3, "a", 1, 8, 5, 5),
+        Request(4, "b", 2, 2, 30, 30),
+        Request(5, "b", 2, 2, 8, 8),
+        Request(6, "b", 2, 2, 30, 30),
+    ]
+    gang = [Request(1, "a", 0, 2, 10, 10), Request(2, "a", 1, 6, 4, 4), Request(3, "b", 2, 16, 1, 1)]
+
+    on_nodes = policies.play(rows, 16, Policy.EASY, {"a": 8, "b": 8}, nodes=2)
+    few = policies.play([*rows[:2], Request(3, "b", 1, 3, 1, 1)], 16, Policy.GREEDY, {}, nodes=2)
+    pool = policies.play([*rows[:2], Request(3, "b", 1, 3, 1, 1)], 16, Policy.GREEDY, {})
+
+    assert on_nodes == {1: 0, 2: 0, 4: 2, 5: 2, 3: 10, 6: 15}
+    assert (few[3], pool[3]) == (10, 1)
+    assert policies.play(gang, 16, Policy.GREEDY, {}, nodes=2) == {1: 0, 2: 1, 3: 10}
+
+
 def test_shares_are_max_min_and_the_under_served_part_is_timed() -> None:
     shares = Shares(8, {"a": 4, "b": 4})
     shares.look(0, {"a": 8}, {"b": 4})
