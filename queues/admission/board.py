@@ -162,7 +162,7 @@ class Board(Usage):
             room = minus(room, self.kept[node])
         for plan in self.plans:
             if plan.job in key[1] and node in plan.needs:
-                spare = plan.spare.get(node)
+                spare = plan.room_beside(node, key[1])
                 room = least(room, spare) if spare is not None else minus(room, plan.needs[node])
         view.set(node, room)
 
@@ -234,8 +234,10 @@ class Board(Usage):
 
     def drop_plan(self, job: int | None) -> None:
         """Forget the planned start of a job that starts or claims."""
-        if any(plan.job == job for plan in self.plans):
+        if job is not None and any(plan.job == job for plan in self.plans):
             self.plans = [plan for plan in self.plans if plan.job != job]
+            for plan in self.plans:
+                plan.forget(job)
             self.forget_views()
 
     def _tell_plans(

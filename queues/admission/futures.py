@@ -17,6 +17,7 @@ class Future:
         """``ground`` is the room when all that leaves has gone, ``lines`` the usage without surplus."""
         self.ended: dict[tuple[int, int], int] = {}
         self.ended_of_user: dict[tuple[int, int], int] = {}
+        self.freed: set[int] = set()
         self.lines = lines
         self._ground = ground
         self._shown: Ground | None = None
@@ -33,6 +34,7 @@ class Future:
                 continue
             for node, room in rooms_of(attempt, attempt.placed).items():
                 ground.shift(node, room)
+                self.freed.add(node)
             firm = not (attempt.borrow and attempt.preemptible)
             place = board.tree.number[attempt.team]
             for flavor, units in units_of(attempt, attempt.placed).items():
@@ -41,6 +43,7 @@ class Future:
             if entry.ends is not None and entry.ends <= at:
                 for node, room in rooms(entry.option, entry.placed).items():
                     ground.shift(node, room)
+                    self.freed.add(node)
                 for flavor, units in entry.option.needs:
                     self._end(entry.case.place, flavor, entry.user, units, firm=entry.case.shape.firm)
 
@@ -50,6 +53,10 @@ class Future:
             self.lines[flavor].take_firm(place, -units)
         self.ended[place, flavor] = self.ended.get((place, flavor), 0) + units
         self.ended_of_user[place, user] = self.ended_of_user.get((place, user), 0) + units
+
+    def as_free_before(self) -> set[int]:
+        """Return the nodes on which nothing ends until then."""
+        return set(self._ground.where) - self.freed
 
     def ground(self, avoid: Iterable[int]) -> Ground:
         """Return the room without some nodes; the caller leaves it as it is."""

@@ -32,25 +32,55 @@ class Planner:
         }
 
     def plan(
-        self, holder: Holder, option: Option, avoid: frozenset[int], before: Milliseconds | None = None
+        self,
+        holder: Holder,
+        option: Option,
+        avoid: frozenset[int],
+        before: Milliseconds | None = None,
+        *,
+        alone: bool = False,
     ) -> Plan | None:
-        """Return the earliest start (``before`` a time) that can be planned without the nodes to avoid."""
+        """Return the earliest start (``before`` a time) that can be planned without the nodes to avoid.
+
+        Nodes on which something ends until then come first, so that a hold leaves alone what is free before. ``alone``:
+        as if nobody else held.
+        """
+        at = self._earliest_time(holder, option, avoid, before, alone=alone)
+        if at is None:
+            return None
+        elsewhere = avoid | self._futures.at(at).as_free_before()
+        beside = self._try(holder, option, at, elsewhere, alone=alone)
+        return self._try(holder, option, at, avoid, alone=alone) if beside is None else beside
+
+    def _earliest_time(
+        self, holder: Holder, option: Option, avoid: frozenset[int], before: Milliseconds | None, *, alone: bool
+    ) -> Milliseconds | None:
         times = self._futures.times
         if before is not None:
             times = times[: bisect_left(times, before)]
-        last = self._try(holder, option, times[-1], avoid) if times else None
-        if last is None:
-            return None
+        if not times or self._try(holder, option, times[-1], avoid, alone=alone) is None:
+            return self._beside_others(holder, option, avoid, before, alone=alone)
         low, high = 0, len(times) - 1
-        best = last
         while low < high:
             middle = (low + high) // 2
-            found = self._try(holder, option, times[middle], avoid)
-            if found is None:
+            if self._try(holder, option, times[middle], avoid, alone=alone) is None:
                 low = middle + 1
             else:
-                high, best = middle, found
-        return best
+                high = middle
+        beside = self._beside_others(holder, option, avoid, times[low], alone=alone)
+        return times[low] if beside is None else beside
+
+    def _beside_others(
+        self, holder: Holder, option: Option, avoid: frozenset[int], before: Milliseconds | None, *, alone: bool
+    ) -> Milliseconds | None:
+        """Return the earliest planned start of somebody else, together with which the job could start as well."""
+        if alone:
+            return None
+        taken = {plan.at for plan in self._board.plans if plan.at is not None and plan.job != holder.job.id}
+        for at in sorted(at for at in taken if before is None or at < before):
+            if self._try(holder, option, at, avoid) is not None:
+                return at
+        return None
 
     def _standing(self, holder: Holder, option: Option, own: dict[tuple[int, int], int]) -> tuple[Standing, int | None]:
         """Return what the job rests on without units of its own team, and the highest node within which it is."""
@@ -94,6 +124,8 @@ class Planner:
         at: Milliseconds,
         avoid: frozenset[int],
         placed: tuple[Placed, ...] | None = None,
+        *,
+        alone: bool = False,
     ) -> Plan | None:
         board, place = self._board, holder.asker.case.place
         future = self._futures.at(at)
@@ -104,7 +136,14 @@ class Planner:
         standing, node = self._standing(holder, option, future.ended)
         if not self._allowed(holder, option, future, lines, standing):
             return None
-        ground = future.ground(avoid)
+        others = [] if alone else [plan for plan in board.plans if plan.job != holder.job.id]
+        together = [plan for plan in others if plan.at == at]
+        ground = future.ground(avoid.union(node for plan in others if plan.at != at for node in plan.needs))
+        if together:
+            ground = ground.copy()
+            for plan in together:
+                for number, room in plan.needs.items():
+                    ground.shift(number, negative(room))
         if standing is Standing.BORROWER and board.kept:
             ground = ground.copy()
             for kept, room in board.kept.items():
@@ -126,6 +165,9 @@ class Planner:
         plan = self._made(holder, option, found, at, standing, node, needs)
         plan.spare, plan.lines = spare, lines
         plan.counted = frozenset(other.job for other in counted)
+        plan.beside = {
+            other.job: {number: room for number, room in other.needs.items() if number in needs} for other in together
+        }
         return plan
 
     def _made(
@@ -154,6 +196,7 @@ class Planner:
             spare={},
             lines={},
             counted=frozenset(),
+            beside={},
             limit=holder.job.limit,
             grace=holder.job.grace,
             evictions=holder.job.evictions,
@@ -192,7 +235,6 @@ class Planner:
         """Plan the holds of the world again, in their order; a better plan replaces an old one."""
         board = self._board
         self._futures = Futures(board)
-        avoid: set[int] = set()
         for hold in board.world.holds:
             job_class = board.classes.get(hold.job_class)
             job = jobs.get(hold.job) or as_waiting(hold)
@@ -200,10 +242,9 @@ class Planner:
                 continue
             if board.paused(board.queues[job_class.queue]) is not None:
                 continue
-            plan = self._renewed(hold, holder_of(board, job_class, job), frozenset(avoid))
+            plan = self._renewed(hold, holder_of(board, job_class, job))
             if plan is not None:
                 board.plans.append(plan)
-                avoid.update(plan.needs)
         board.forget_views()
 
     def repair(self) -> bool:
@@ -212,30 +253,29 @@ class Planner:
         broken = [plan for plan in board.plans if plan.broken()]
         self._futures = Futures(board)
         for plan in broken:
-            board.plans.remove(plan)
+            board.drop_plan(plan.job)
         for plan in broken:
             holder = holder_of(board, board.classes[plan.job_class], as_waiting(as_hold(plan)))
-            avoid = frozenset(node for other in board.plans for node in other.needs)
-            new = self._renewed(as_hold(plan), holder, avoid)
+            new = self._renewed(as_hold(plan), holder)
             if new is not None:
                 board.plans.append(new)
         board.forget_views()
         return bool(broken)
 
-    def _renewed(self, hold: Hold, holder: Holder, avoid: frozenset[int]) -> Plan | None:
+    def _renewed(self, hold: Hold, holder: Holder) -> Plan | None:
         case, now = holder.asker.case, self._board.world.now
         option = next((row for row in case.shape.options if row.flavors == hold.flavors), case.shape.options[0])
         old = None
-        if hold.at is not None and hold.at >= now and avoid.isdisjoint(row.node for row in hold.placed):
-            old = self._try(holder, option, hold.at, avoid, hold.placed)
-        new = self._earliest(holder, avoid, None if old is None else old.at)
+        if hold.at is not None and hold.at >= now:
+            old = self._try(holder, option, hold.at, frozenset(), hold.placed)
+        new = self._earliest(holder, frozenset(), None if old is None else old.at)
         if old is not None and new is None:
             old.moved = hold.moved
             return old
         if new is not None:
             new.moved = hold.moved if new.at == hold.at else ("earlier" if old is not None else "impossible")
             return new
-        return self._renewed_endless(hold, holder, option, avoid)
+        return self._renewed_endless(hold, holder, option, self._held_nodes())
 
     def _renewed_endless(self, hold: Hold, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
         where = self._board.ground.where
@@ -245,44 +285,54 @@ class Planner:
             return self._endless(holder, option, hold.placed)
         return None if new is None else self._endless(holder, option, new)
 
-    def _earliest(self, holder: Holder, avoid: frozenset[int], before: Milliseconds | None = None) -> Plan | None:
+    def _earliest(
+        self, holder: Holder, avoid: frozenset[int], before: Milliseconds | None = None, *, alone: bool = False
+    ) -> Plan | None:
         """Return the plan with the earliest start among the listed flavors, ties by list order."""
         best: Plan | None = None
         for option in holder.asker.case.shape.options:
-            plan = self.plan(holder, option, avoid, before)
+            plan = self.plan(holder, option, avoid, before, alone=alone)
             if plan is not None and plan.at is not None and (best is None or best.at is None or plan.at < best.at):
                 best = plan
         return best
 
     def make(self, holders: list[Holder]) -> None:
-        """Give holds in hold order, on disjoint nodes, to jobs that have waited long enough."""
+        """Give holds in hold order to jobs that have waited long enough, never more than there are nodes.
+
+        Those with different planned starts are on disjoint nodes; those with the same one may share.
+        """
         board = self._board
         self._futures = Futures(board)
-        avoid = {node for plan in board.plans for node in plan.needs}
+        most = len(board.ground.where)
         blocked: set[int] = set()
         failed: set[object] = set()
         for holder in self.in_order(holders):
             case = holder.asker.case
+            if len(board.plans) >= most:
+                break
             if case in failed or all(self._all_blocked(option, blocked) for option in case.shape.options):
                 continue
-            plan = self._new(holder, frozenset(avoid | blocked))
+            plan = self._new(holder, frozenset(blocked))
             if plan is not None:
                 board.plans.append(plan)
-                avoid.update(plan.needs)
                 continue
             failed.add(case)
-            if avoid and self._new(holder, frozenset()) is not None:
+            if board.plans and self._new(holder, frozenset(), alone=True) is not None:
                 for option in case.shape.options:
                     blocked.update(self._usable(option))
         board.forget_views()
 
-    def _new(self, holder: Holder, avoid: frozenset[int]) -> Plan | None:
-        plan = self._earliest(holder, avoid)
+    def _held_nodes(self) -> frozenset[int]:
+        return frozenset(node for plan in self._board.plans for node in plan.needs)
+
+    def _new(self, holder: Holder, avoid: frozenset[int], *, alone: bool = False) -> Plan | None:
+        plan = self._earliest(holder, avoid, alone=alone)
         if plan is not None:
             return plan
         for option in holder.asker.case.shape.options:
             if self._never_in_time(holder, option):
-                placed = self.sets.nearest(option, avoid, beside=False)
+                elsewhere = avoid if alone else avoid | self._held_nodes()
+                placed = self.sets.nearest(option, elsewhere, beside=False)
                 if placed is not None:
                     endless = self._endless(holder, option, placed)
                     if endless is not None:
@@ -291,7 +341,7 @@ class Planner:
 
     def _never_in_time(self, holder: Holder, option: Option) -> bool:
         """Whether no start can be planned even without other holds: what blocks it has no end."""
-        return self.plan(holder, option, frozenset()) is None
+        return self.plan(holder, option, frozenset(), alone=True) is None
 
     def _usable(self, option: Option) -> set[int]:
         ground = self.sets.emptied(())

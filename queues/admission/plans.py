@@ -35,7 +35,8 @@ class Plan:
     """A planned start: what a hold needs at ``at`` (None: as soon as its nodes are free), and what is left beside it.
 
     ``spare`` is the room on its nodes at that time that it does not need, ``lines`` the quota then, its ask counted and
-    those of the planned starts ``counted``.
+    those of the planned starts ``counted``. ``beside`` is what others that start together with it take of its nodes, by
+    job: it is not in ``spare``.
     """
 
     job: int
@@ -56,6 +57,7 @@ class Plan:
     grace: Milliseconds
     evictions: int
     counted: frozenset[int]
+    beside: dict[int, dict[int, Room]]
     moved: str = ""
 
     def in_use_at(self, at: Milliseconds) -> bool:
@@ -86,6 +88,21 @@ class Plan:
         for flavor, units in self.option.needs:
             if flavor in lines:
                 lines[flavor].take(place, units)
+
+    def room_beside(self, node: int, jobs: frozenset[int]) -> Room | None:
+        """Return what the plan leaves of one of its nodes where of the others only these jobs are minded."""
+        spare = self.spare.get(node)
+        if spare is None:
+            return None
+        for job, needs in self.beside.items():
+            if job not in jobs and node in needs:
+                spare = plus(spare, needs[node])
+        return spare
+
+    def forget(self, job: int) -> None:
+        """Give back the room of another that no longer starts together with it."""
+        for node, room in self.beside.pop(job, {}).items():
+            self.free(node, room)
 
     def free(self, node: int, room: Room) -> None:
         """Add room beside the plan on one of its nodes (negative: take it)."""
