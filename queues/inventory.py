@@ -3,12 +3,14 @@
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 # Kubernetes names of GPUs and accelerators; other counted resources (network cards, storage) are none.
 GPU = re.compile(
     r"(?:[a-z0-9.-]+/(?:gpu|tpu|gaudi|neuron|neurondevice|xe|i915)|nvidia\.com/(?:gpu\.shared|mig-[a-z0-9.]+))"
 )
+# Drivers of dynamic resource allocation (DRA) that announce them; others announce network cards and the like.
+DRIVER = re.compile(r"(?:gpu|tpu|gaudi|neuron)\.[a-z0-9.-]+|[a-z0-9.-]+/(?:gpu|tpu)")
 NVIDIA = "nvidia.com/gpu"
 PRODUCT_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator")
 # Where a card is cut, GPU Feature Discovery counts something else than the resource does.
@@ -21,6 +23,9 @@ class Drift(StrEnum):
     NO_FLAVOR = "no_flavor"
     TWO_FLAVORS = "two_flavors"
     MISSING_UNITS = "missing_units"
+    DRA_DEVICES = "dra_devices"
+    OVER_USED = "over_used"
+    RECOUNT = "recount"
 
 
 class Machine(Protocol):
@@ -30,6 +35,9 @@ class Machine(Protocol):
     counted: dict[str, int]
     short: int
     rivals: int
+    devices: dict[str, int]
+    over: int
+    recount: list[tuple[str, int, int]]
 
 
 def is_gpu(resource: str) -> bool:
@@ -37,10 +45,24 @@ def is_gpu(resource: str) -> bool:
     return GPU.fullmatch(resource) is not None
 
 
-def missing(counted: Mapping[str, int], capacity: Mapping[str, int], labels: Mapping[str, str]) -> int:
-    """Return how many GPUs a machine has by capacity or label and does not offer: sick, or its plugin is down."""
+def unscheduled(machine: Machine) -> int:
+    """Return how many GPUs only DRA announces: what the machine counts is likely the same cards, seen by a plugin."""
+    return 0 if machine.counted else _gpus(machine.devices)
+
+
+def missing(
+    counted: Mapping[str, int],
+    capacity: Mapping[str, int],
+    labels: Mapping[str, str],
+    *,
+    announced: Mapping[str, int] | None = None,
+) -> int:
+    """Return how many GPUs a machine has by capacity or label and does not offer: sick, or its plugin is down.
+
+    What is ``announced`` by DRA, by driver, is not missing.
+    """
     short = sum(max(0, units - counted.get(resource, 0)) for resource, units in capacity.items() if is_gpu(resource))
-    return max(short, labelled(labels) - counted.get(NVIDIA, 0))
+    return max(short, labelled(labels) - max(counted.get(NVIDIA, 0), _gpus(announced or {})))
 
 
 def labelled(labels: Mapping[str, str]) -> int:
@@ -56,8 +78,23 @@ def drifts(machine: Machine) -> tuple[Drift, ...]:
         (Drift.NO_FLAVOR, machine.flavor_id is None and bool(machine.counted)),
         (Drift.TWO_FLAVORS, machine.rivals > 0),
         (Drift.MISSING_UNITS, machine.short > 0),
+        (Drift.DRA_DEVICES, unscheduled(machine) > 0),
+        (Drift.OVER_USED, machine.over > 0),
+        (Drift.RECOUNT, bool(machine.recount)),
     )
     return tuple(kind for kind, holds in found if holds)
+
+
+def numbers(machine: Machine) -> dict[str, Any]:
+    """Return by how much a machine differs, what is as expected left out."""
+    found = {
+        "short": machine.short,
+        "rivals": machine.rivals,
+        "dra_devices": unscheduled(machine),
+        "over": machine.over,
+        "recount": machine.recount,
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def kind_of(labels: Mapping[str, str]) -> tuple[str, str] | None:
@@ -71,6 +108,10 @@ def name_for(product: str, resource: str) -> str:
     short = re.sub(r"^(?:(?:nvidia|amd|intel|tesla)-)+", "", words)
     cut = resource.partition("/mig-")[2]
     return f"{short}-mig-{cut.replace('.', '-')}"[:63] if cut else short[:63] or "gpu"
+
+
+def _gpus(devices: Mapping[str, int]) -> int:
+    return sum(units for driver, units in devices.items() if DRIVER.fullmatch(driver))
 
 
 def _number(text: str | None) -> int:

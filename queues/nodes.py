@@ -1,6 +1,5 @@
-"""Nodes as a cluster shows them, kept as rows: which flavor they are of, whether usable, who else uses them."""
+"""Nodes as a cluster shows them, kept as rows: which flavor they are of, and whether usable."""
 
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,14 +7,12 @@ from typing import Any
 
 from django.db.models import Q, Sum
 
-from clusters.port import NodeSeen, PodSeen, Taint
+from clusters.port import NodeSeen, Taint
 from queues import inventory
-from queues.models import Node, Task
-from queues.states import TASK_HOLDING
-from queues.view import ENDED_PHASES, MachineRows, View, valid_uids
+from queues.drift import note_drift
+from queues.models import Node
+from queues.view import MachineRows, View
 from tenants.models import Flavor
-
-log = logging.getLogger(__name__)
 
 # A node that is silent this long counts as lost, with all that ran on it.
 LOST_AFTER = timedelta(minutes=5)
@@ -28,9 +25,8 @@ STATE_TAINTS = frozenset(
 REPELS = frozenset({"NoSchedule", "NoExecute"})
 FACTS = (
     *("flavor_id", "units", "cpu_milli", "memory", "pods", "labels", "taints", "ready", "cordoned", "tainted"),
-    *("counted", "short", "rivals"),
+    *("counted", "short", "rivals", "devices", "conditions", "not_ready_since", "cordoned_since", "gone_at"),
 )
-OUTSIDE = ("outside_units", "outside_cpu_milli", "outside_memory", "outside_pods")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +49,14 @@ def observe(cluster: int, view: View, *, now: datetime, names: Collection[str] |
     seen = view.nodes.values() if names is None else [view.nodes[name] for name in names if name in view.nodes]
     new: list[Node] = []
     changed: list[Node] = []
+    before = {name: inventory.drifts(row) for name, row in stored.items()}
     for node in seen:
         row = stored.get(node.name)
         if row is None:
             row = Node(cluster_id=cluster, name=node.name, first_seen_at=now, changed_at=now)
             new.append(row)
-            _differs(row, node, flavors, now)
-        elif _differs(row, node, flavors, now):
+            _differs(row, node, view.devices, flavors, now)
+        elif _differs(row, node, view.devices, flavors, now):
             changed.append(row)
     for row in stored.values():
         if row.gone_at is None and row.name not in view.nodes:
@@ -67,7 +64,8 @@ def observe(cluster: int, view: View, *, now: datetime, names: Collection[str] |
             changed.append(row)
     if new or changed:
         Node.objects.bulk_create(new)
-        Node.objects.bulk_update(changed, [*FACTS, "not_ready_since", "gone_at", "changed_at"], batch_size=500)
+        Node.objects.bulk_update(changed, [*FACTS, "changed_at"], batch_size=500)
+        note_drift([*new, *changed], before, now=now)
     if new or changed or names is None:
         _count_flavors(flavors)
     known = list(rows.values_list("id", "name", "gone_at", "not_ready_since"))
@@ -84,29 +82,6 @@ def _places(
         lost=frozenset(pk for pk, _, gone, silent in known if gone or (silent and silent + LOST_AFTER <= now)),
         changed=changed,
     )
-
-
-def count_outside(cluster: int, view: View, *, now: datetime, names: Collection[str] | None = None) -> bool:
-    """Keep what pods use on nodes that no task of ours accounts for; return whether that changed."""
-    if names is not None and not names:
-        return False
-    resources = dict(Flavor.objects.values_list("id", "resource"))
-    rows = Node.objects.filter(cluster_id=cluster, gone_at=None).defer("labels", "taints").order_by("id")
-    if names is not None:
-        rows = rows.filter(name__in=names)
-    pods = {row.name: [pod for pod in view.pods_on(row.name) if pod.phase not in ENDED_PHASES] for row in rows}
-    ours = _accounted(pod for found in pods.values() for pod in found)
-    changed = []
-    for row in rows:
-        others = [pod for pod in pods[row.name] if pod.uid not in ours and (pod.wave, pod.group, pod.index) not in ours]
-        used = _used(others, resources.get(row.flavor_id or 0))
-        if used != tuple(getattr(row, column) for column in OUTSIDE):
-            for column, amount in zip(OUTSIDE, used, strict=True):
-                setattr(row, column, amount)
-            row.changed_at = now
-            changed.append(row)
-    Node.objects.bulk_update(changed, [*OUTSIDE, "changed_at"], batch_size=500)
-    return bool(changed)
 
 
 def flavor_of(node: NodeSeen, flavors: Iterable[Flavor]) -> Flavor | None:
@@ -136,12 +111,15 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
     return exists or (toleration.get("value") or "") == taint.value
 
 
-def _differs(row: Node, node: NodeSeen, flavors: Iterable[Flavor], now: datetime) -> bool:
+def _differs(
+    row: Node, node: NodeSeen, devices: Mapping[str, Mapping[str, int]], flavors: Iterable[Flavor], now: datetime
+) -> bool:
     """Write what is seen of a node into its row; return whether that changed it."""
     matching = _matching(node, flavors)
     flavor = matching[0] if matching else None
     named = len(flavor.node_labels) if flavor else 0
     gpus = {resource: units for resource, units in node.counted.items() if inventory.is_gpu(resource)}
+    announced = dict(devices.get(node.name, {}))
     facts = {
         "flavor_id": flavor.id if flavor else None,
         "units": _units(node, flavor.resource) if flavor else sum(gpus.values()),
@@ -154,43 +132,24 @@ def _differs(row: Node, node: NodeSeen, flavors: Iterable[Flavor], now: datetime
         "cordoned": node.cordoned,
         "tainted": any(repels(taint, flavor.tolerations if flavor else ()) for taint in node.taints),
         "counted": gpus,
-        "short": inventory.missing(node.counted, node.capacity, node.labels),
+        "short": inventory.missing(node.counted, node.capacity, node.labels, announced=announced),
         "rivals": sum(len(rival.node_labels) == named for rival in matching[1:]),
+        "devices": announced,
+        "conditions": list(node.conditions),
+        "cordoned_since": (row.cordoned_since or now) if node.cordoned else None,
         "not_ready_since": None if node.ready else row.not_ready_since or now,
         "gone_at": None,
     }
     if all(getattr(row, column) == value for column, value in facts.items()):
         return False
-    was_well = not inventory.drifts(row)
     for column, value in facts.items():
         setattr(row, column, value)
     row.changed_at = now
-    if was_well and (found := inventory.drifts(row)):
-        log.warning("node %s differs from what is expected: %s", node.name, ", ".join(found))
     return True
 
 
 def _units(node: NodeSeen, resource: str) -> int:
     return node.cpu // 1000 if resource == "cpu" else node.counted.get(resource, 0)
-
-
-def _accounted(pods: Iterable[PodSeen]) -> set[object]:
-    """Return wave, group and index of those tasks of these pods' waves that hold, and the UIDs of their pods."""
-    waves = {pod.wave for pod in pods if pod.wave}
-    held = Task.objects.filter(wave__uid__in=valid_uids(waves), state__in=TASK_HOLDING)
-    found: set[object] = set()
-    for uid, kind, group, index, pod in held.values_list(
-        "wave__uid", "wave__job__kind", "group", "pod_index", "pod_uid"
-    ):
-        # A controller may number its pods otherwise than we number tasks.
-        found |= {pod} if kind else {(str(uid), group, index)}
-    return found
-
-
-def _used(pods: Collection[PodSeen], resource: str | None) -> tuple[int, int, int, int]:
-    cpu = sum(pod.cpu for pod in pods)
-    units = -(-cpu // 1000) if resource == "cpu" else sum(pod.counted.get(resource or "", 0) for pod in pods)
-    return units, cpu, sum(pod.memory for pod in pods), len(pods)
 
 
 def count_flavors() -> None:

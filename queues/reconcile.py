@@ -15,7 +15,8 @@ from clusters.port import Offer, Pin, Placement, PodSeen, WaveRef
 from queues import adoption, endings, moves, smooth, tails
 from queues.models import Job, Task, Wave
 from queues.models.wave import Wish
-from queues.nodes import Places, count_outside, observe
+from queues.nodes import Places, observe
+from queues.occupants import count_outside
 from queues.sight import SKEW, Sight, look
 from queues.states import HOLDING, TASK_HOLDING, TaskState, WaveState
 from queues.view import TaskKey, View, valid_uids

@@ -39,6 +39,7 @@ class View:
         self.as_of = as_of
         self.position: Mapping[str, str] = inventory.position
         self.nodes = {node.name: node for node in inventory.nodes}
+        self.devices = inventory.devices
         self.waves: set[str] = set()
         self.machines: set[str] = set()
         self.places: set[str] = set()

@@ -201,7 +201,7 @@ class ApiToken(models.Model):
 
 
 class AuditEntry(models.Model):
-    """One change by a person: who, what, on which thing, from what to what."""
+    """One change by a person, or one found in a cluster: who, what, on which thing, from what to what."""
 
     at = models.DateTimeField()
     actor = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")

@@ -14,8 +14,8 @@ UNAUTHORIZED = 401
 UNPROCESSABLE = 422
 THROTTLED = 429
 
-_FORBIDDEN = 403
-_REFUSALS = frozenset({400, _FORBIDDEN, 405, 406, 413, 414, 415, UNPROCESSABLE})
+FORBIDDEN = 403
+_REFUSALS = frozenset({400, FORBIDDEN, 405, 406, 413, 414, 415, UNPROCESSABLE})
 _LONGEST_TEXT = 1000
 # What the API server says where our account lacks a right: it tells nothing about the object that was sent.
 _NO_RIGHT = re.compile(r"User .* cannot [a-z]+ (resource|path) ")
@@ -27,9 +27,9 @@ def error(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
     text = message(status, answer, body)
     if status == GONE:
         return Gone(text)
-    if status == _FORBIDDEN and _is_quota(text):
+    if status == FORBIDDEN and _is_quota(text):
         return QuotaRefused(text)
-    if status == _FORBIDDEN and _NO_RIGHT.search(text):
+    if status == FORBIDDEN and _NO_RIGHT.search(text):
         return Unreachable(text)
     if is_namespace_leaving(answer):
         return NameTaken(text, leaving=True)

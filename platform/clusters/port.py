@@ -79,7 +79,8 @@ class Toleration:
 class NodeSeen:
     """A node as the API server shows it.
 
-    ``counted`` has allocatable extended resources (``nvidia.com/gpu``: 8) and no zeros.
+    ``counted`` has allocatable extended resources (``nvidia.com/gpu``: 8) and no zeros. ``conditions`` are those that
+    are amiss (``DiskPressure``), readiness aside.
     """
 
     name: str
@@ -92,6 +93,7 @@ class NodeSeen:
     pods: int
     counted: Mapping[str, int]
     capacity: Mapping[str, int]
+    conditions: tuple[str, ...] = ()
 
 
 class PodPhase(StrEnum):
@@ -184,12 +186,16 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """All that a list shows, and the position from which a watch goes on (opaque to everyone but the adapter)."""
+    """All that a list shows, and the position from which a watch goes on (opaque to everyone but the adapter).
+
+    ``devices`` has, by node and driver, how many devices dynamic resource allocation (DRA) announces there.
+    """
 
     nodes: tuple[NodeSeen, ...]
     pods: tuple[PodSeen, ...]
     waves: tuple[WaveSeen, ...]
     offers: tuple[Offer, ...] = ()
+    devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     position: Mapping[str, str] = field(default_factory=dict)
 
 

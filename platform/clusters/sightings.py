@@ -31,6 +31,7 @@ def node(seen: Json) -> NodeSeen:
         pods=quantities.whole(allocatable.get("pods", 0)),
         counted=quantities.counted(allocatable),
         capacity=quantities.counted(status.get("capacity") or {}),
+        conditions=tuple(sorted(_amiss(status))),
     )
 
 
@@ -127,6 +128,13 @@ def _taint(taint: Json) -> Taint:
 
 def _condition(status: Json, kind: str) -> Json:
     return next((entry for entry in status.get("conditions") or () if entry.get("type") == kind), {})
+
+
+def _amiss(status: Json) -> Iterator[str]:
+    """Name the conditions of a node that should not hold, whoever sets them (the kubelet, a problem detector)."""
+    for entry in status.get("conditions") or ():
+        if entry.get("type") != "Ready" and entry.get("status") == "True":
+            yield entry["type"]
 
 
 def _states(status: Json) -> Iterator[Json]:

@@ -9,6 +9,7 @@ from math import ceil
 from clusters import answers, kinds, manifests, names, sightings, watching
 from clusters.age import Age
 from clusters.asking import STRATEGIC, Api, Asker, Failure, path_of
+from clusters.devices import Devices
 from clusters.port import (
     Change,
     ClusterError,
@@ -53,6 +54,7 @@ class KubeCluster:
         self.api = api
         self._asker = Asker(api)
         self._written = WrittenObjects(self._asker)
+        self._devices = Devices(self._asker, cluster=name)
         self._age = Age()
         self._namespaces: set[str] = set()
         self._priority_classes: set[tuple[str, int]] = set()
@@ -188,6 +190,7 @@ class KubeCluster:
             pods=tuple(sightings.pod(pod) for pod in listed["pods"][0]),
             waves=tuple(replace(wave, refusal=refusals.get(wave.uid, "")) for wave in waves),
             offers=tuple(found for found in seen if isinstance(found, Offer)),
+            devices=self._devices.listed(),
             position={kind: version for kind, (_, version) in listed.items()},
         )
 

@@ -56,7 +56,11 @@ class Node(models.Model):
     ``not_ready_since`` is set while it does not answer; ``changed_at`` is when the row last changed.
 
     ``counted`` has its allocatable GPU resources. ``short``: units that it should have and does not offer. ``rivals``:
-    other flavors that match it as well as its own.
+    other flavors that match it as well as its own. ``devices``: by driver, what DRA announces. ``conditions``: what
+    Kubernetes says is amiss with it.
+
+    ``others`` are pods that are not ours, the largest first, at most ``occupants.SHOWN``. ``over``: units in use beyond
+    those that it has. ``recount`` has [wave, units by our rows, units by its pods] where these differ.
     """
 
     cluster = models.ForeignKey(ClusterState, on_delete=models.PROTECT, related_name="nodes")
@@ -78,9 +82,15 @@ class Node(models.Model):
     counted = models.JSONField(default=dict)
     short = models.PositiveIntegerField(default=0)
     rivals = models.PositiveSmallIntegerField(default=0)
+    devices = models.JSONField(default=dict)
+    conditions = models.JSONField(default=list)
+    others = models.JSONField(default=list)
+    over = models.PositiveIntegerField(default=0)
+    recount = models.JSONField(default=list)
     first_seen_at = models.DateTimeField()
     changed_at = models.DateTimeField()
     not_ready_since = models.DateTimeField(null=True)
+    cordoned_since = models.DateTimeField(null=True)
     gone_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -14,6 +14,7 @@ from tenants.permissions import Actor, Permission, require
 
 SHOWN = 200
 DRIFTED = Q(flavor=None) & ~Q(counted={}) | Q(rivals__gt=0) | Q(short__gt=0)
+DRIFTED |= Q(over__gt=0) | ~Q(recount=[]) | ~Q(devices={}) & Q(counted={})
 
 
 def drift(by: Actor) -> tuple[DriftRow, ...]:
@@ -73,6 +74,17 @@ def drift_text(node: Node, kind: Drift) -> str:
             return f"{node.rivals + 1} GPU types match it equally well; it counts as {own}."
         case Drift.MISSING_UNITS:
             return f"{node.short} of its {node.units + node.short} GPUs are not offered: sick, or the plugin is down."
+        case Drift.DRA_DEVICES:
+            return f"{inventory.unscheduled(node)} devices by DRA on it are not scheduled by Tidegate yet."
+        case Drift.OVER_USED:
+            return f"{node.units + node.over} GPUs are in use there, and it has {node.units}."
+        case Drift.RECOUNT:
+            return " ".join(_recount_text(wave, rows, pods) for wave, rows, pods in node.recount)
+
+
+def _recount_text(wave: str, rows: int, pods: int) -> str:
+    differs = f"its pods use {pods} GPUs there, our rows say {rows}"
+    return f"Wave {wave[:8]}: {differs} ({abs(pods - rows)} {'more' if pods > rows else 'fewer'})."
 
 
 def _drifted() -> QuerySet[Node]:

@@ -1,21 +1,26 @@
 """Machines: what they have, what is on them, and why one cannot be used."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
+from clusters.port import Taint
 from queues import inventory, limits
-from queues.models import Node, Task, Wave
+from queues.classes import ask_from_json
+from queues.models import Claim, Hold, Node, Task, Wave
+from queues.nodes import repels
 from queues.queries.inventory import drift_text
-from queues.queries.rows import Cell, NodeDetail, NodeRow
-from queues.states import TASK_HOLDING
+from queues.queries.rows import Cell, Kept, NodeDetail, NodeRow, OutsidePod
+from queues.states import TASK_HOLDING, TaskState
 from tenants.errors import NotFound, Unreadable
-from tenants.permissions import Actor, Permission, require, visible_teams
+from tenants.permissions import Actor, Permission, can, require, visible_teams
 
 PLACES = ("zone", "block", "rack")
 SHOWN = (
-    *("borrowed", "started_at", "job__uid", "job__name", "job__shape", "job__time_limit", "job__ran_for"),
+    *("borrowed", "started_at", "stopped_at", "job__uid", "job__name", "job__shape", "job__time_limit", "job__ran_for"),
     *("job__team__name", "job__user__username"),
 )
 # The first that holds is the one that is told.
@@ -67,10 +72,21 @@ def node(by: Actor, name: str, *, cluster: str = "") -> NodeDetail:
     row = found.order_by("-gone_at", "id").first()
     if row is None:
         raise NotFound(f"There is no node {name[:253]}.")
+    kept = kept_on(by, row)
     tasks = Task.objects.filter(node=row, state__in=sorted(TASK_HOLDING))
     held = tasks.aggregate(units=Sum("units"), cpu=Sum("cpu_milli"), memory=Sum("memory"))
+    shown = _row(row, held["units"] or 0, tuple(_cells(by, [row.id])[row.id]))
     return NodeDetail(
-        row=_row(row, held["units"] or 0, tuple(_cells(by, [row.id])[row.id])),
+        row=shown,
+        summary=summary(row, shown, kept=sum(each.units for each in kept)),
+        kept=kept,
+        others=tuple(map(_other, row.others)) if can(by, Permission.VIEW_DECISIONS) else (),
+        others_leaving=sum(pod["leaving"] for pod in row.others),
+        devices=row.devices,
+        conditions=tuple(row.conditions),
+        repelling=_repelling(row),
+        not_ready_since=row.not_ready_since,
+        cordoned_since=row.cordoned_since,
         counted=row.counted,
         drift=tuple(drift_text(row, kind) for kind in inventory.drifts(row)),
         cpu_milli=row.cpu_milli,
@@ -86,6 +102,71 @@ def node(by: Actor, name: str, *, cluster: str = "") -> NodeDetail:
         first_seen_at=row.first_seen_at,
         changed_at=row.changed_at,
         gone_at=row.gone_at,
+    )
+
+
+def summary(node: Node, row: NodeRow, *, kept: int) -> str:
+    """Say in one sentence whether all of a machine can be used by new work, the weightiest hindrance first."""
+    if row.why:
+        return row.why
+    if found := inventory.drifts(node):
+        return drift_text(node, found[0])
+    if not node.units:
+        return "It has no GPUs that Tidegate schedules."
+    if node.conditions:
+        return f"Kubernetes says {', '.join(node.conditions)}, and it takes new work all the same."
+    spent = (
+        (row.used, "in use"),
+        (row.outside, "used outside Tidegate"),
+        (min(kept, row.free), "kept for waiting jobs"),
+    )
+    told = ", ".join(f"{units} {how}" for units, how in spent if units)
+    left = max(0, row.free - kept)
+    if not told:
+        return f"All {node.units} GPUs are free."
+    return f"{left or 'None'} of {node.units} GPUs {'is' if left == 1 else 'are'} free: {told}."
+
+
+def kept_on(by: Actor, node: Node) -> tuple[Kept, ...]:
+    """Return what waiting jobs have of a machine already: reserved ones, then held ones in their order."""
+    visible = frozenset(visible_teams(by, Permission.VIEW_JOB).values_list("id", flat=True))
+    jobs = ("job__team", "job__job_class")
+    claims = Claim.objects.filter(job__ready=True).order_by("id").values_list("id", "placed")
+    holds = Hold.objects.filter(job__ready=True).order_by("rank", "job_id").values_list("job_id", "placed")
+    reserved = Claim.objects.select_related(*jobs).defer("job__spec").order_by("id")
+    held = Hold.objects.select_related(*jobs).defer("job__spec").order_by("rank", "job_id")
+    return (
+        *(_kept(row, node, visible, "reserved") for row in reserved.filter(id__in=_on(node, claims))),
+        *(_kept(row, node, visible, "held") for row in held.filter(job__in=_on(node, holds))),
+    )
+
+
+def _on(node: Node, promises: Iterable[tuple[int, list[list[int]]]]) -> list[int]:
+    return [pk for pk, placed in promises if any(on == node.id for _, on, _ in placed)]
+
+
+def _kept(row: Claim | Hold, node: Node, visible: frozenset[int], kind: str) -> Kept:
+    groups = ask_from_json(row.job.job_class.ask).groups
+    units = sum(tasks * groups[group].units for group, on, tasks in row.placed if on == node.id)
+    if row.job.team_id not in visible:
+        return Kept(units=units, kind=kind)
+    return Kept(
+        units=units,
+        kind=kind,
+        team=row.job.team.name,
+        job=row.job.uid,
+        job_name=row.job.name,
+        starts_at=row.starts_at if isinstance(row, Hold) else None,
+    )
+
+
+def _other(pod: Mapping[str, Any]) -> OutsidePod:
+    return OutsidePod(
+        namespace=pod["namespace"],
+        name=pod["name"],
+        units=pod["units"],
+        leaving=pod["leaving"],
+        leaving_since=datetime.fromisoformat(pod["since"]) if pod["since"] else None,
     )
 
 
@@ -124,6 +205,7 @@ def _cells(by: Actor, nodes: list[int]) -> dict[int, list[Cell]]:
                 borrowed=wave.borrowed,
                 started_at=started_at,
                 ends_by=limits.run_ends_at(wave),
+                leaving_since=wave.stopped_at if state == TaskState.LEAVING else None,
             )
         )
     return cells
@@ -167,15 +249,25 @@ def _state(node: Node) -> tuple[str, str]:
         return "gone", f"It left the cluster at {node.gone_at:%Y-%m-%d %H:%M} UTC."
     if node.cluster.away:
         since = node.cluster.unreachable_since
-        when = f" since {since:%Y-%m-%d %H:%M} UTC" if since else ""
-        return "unknown", f"Its cluster has not answered{when}: what is on it may have changed."
+        return "unknown", f"Its cluster has not answered{_since(since)}: what is on it may have changed."
     if not node.ready:
-        return "not ready", "Kubernetes says that it is not ready."
+        return "not ready", f"Kubernetes says that it is not ready{_since(node.not_ready_since)}."
     if node.cordoned:
-        return "cordoned", "It is cordoned: what runs there stays, nothing new comes."
+        return "cordoned", f"It is cordoned{_since(node.cordoned_since)}: what runs there stays, nothing new comes."
     if node.tainted:
-        return "tainted", f"It has a taint that its GPU type does not tolerate: {', '.join(map(_taint, node.taints))}."
+        return "tainted", f"It has a taint that its GPU type does not tolerate: {', '.join(_repelling(node))}."
     return "ready", ""
+
+
+def _since(moment: datetime | None) -> str:
+    return f" since {moment:%Y-%m-%d %H:%M} UTC" if moment else ""
+
+
+def _repelling(node: Node) -> tuple[str, ...]:
+    """Return the taints that keep new work away, those left out that only repeat a state."""
+    tolerations = node.flavor.tolerations if node.flavor else ()
+    taints = [(taint, Taint(**taint)) for taint in node.taints]
+    return tuple(_taint(row) for row, taint in taints if repels(taint, tolerations))
 
 
 def _taint(taint: object) -> str:

@@ -5,7 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from queues.states import JobState
 from tenants.errors import FieldError, Notice
+
+# Codes of the failures that count against a job's retries.
+OWN_FAILURES = frozenset({"TASK_FAILED", "TIMED_OUT"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +185,13 @@ class JobDetail:
     tasks_by_state: dict[str, int]
     may: frozenset[str] = frozenset()
     estimate: Estimate | None = None
+
+    @property
+    def retries_used(self) -> int:
+        """How often the job started again after its own failure: the failure that ended it was followed by none."""
+        code = self.row.reason.code if self.row.reason else ""
+        last = self.row.state == JobState.FAILED and code in OWN_FAILURES
+        return max(0, min(self.retries, self.failures - last))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,6 +444,33 @@ class Cell:
     borrowed: bool = False
     started_at: datetime | None = None
     ends_by: datetime | None = None
+    leaving_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Units of a node kept for a waiting job: reserved, while who has to go leaves, or held by its planned start.
+
+    Where the reader may not see the job, ``team`` is empty.
+    """
+
+    units: int
+    kind: str
+    team: str = ""
+    job: UUID | None = None
+    job_name: str = ""
+    starts_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsidePod:
+    """A pod on a node that is not ours; ``leaving_since`` is when it was asked to go."""
+
+    namespace: str
+    name: str
+    units: int
+    leaving: bool
+    leaving_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,9 +494,22 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDetail:
-    """All of one machine; CPU in thousandths of a core, memory in bytes. ``drift`` says how it differs."""
+    """All of one machine; CPU in thousandths of a core, memory in bytes. ``drift`` says how it differs.
+
+    ``summary`` says in one sentence whether all of it can be used, and why not. ``others`` are named to administrators
+    and auditors only, the largest first. ``devices`` are those that DRA announces, by driver.
+    """
 
     row: NodeRow
+    summary: str
+    kept: tuple[Kept, ...]
+    others: tuple[OutsidePod, ...]
+    others_leaving: int
+    devices: dict[str, int]
+    conditions: tuple[str, ...]
+    repelling: tuple[str, ...]
+    not_ready_since: datetime | None
+    cordoned_since: datetime | None
     counted: dict[str, int]
     drift: tuple[str, ...]
     cpu_milli: int

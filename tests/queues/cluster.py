@@ -95,6 +95,7 @@ class Cluster:
         self.nodes = {node.name: machine(node.name) for node in lab.nodes}
         self.pods: dict[str, PodSeen] = {}
         self.objects: dict[str, WaveSeen] = {}
+        self.devices: dict[str, dict[str, int]] = {}
         self.now = NOW + timedelta(minutes=1)
 
     def run(self, wave: Wave, *phases: PodPhase, **changes: Any) -> None:  # noqa: ANN401  fields of PodSeen
@@ -113,7 +114,10 @@ class Cluster:
     def view(self, *, as_of: datetime | None = None) -> View:
         """Return what a list shows now."""
         inventory = Inventory(
-            nodes=tuple(self.nodes.values()), pods=tuple(self.pods.values()), waves=tuple(self.objects.values())
+            nodes=tuple(self.nodes.values()),
+            pods=tuple(self.pods.values()),
+            waves=tuple(self.objects.values()),
+            devices=self.devices,
         )
         return View(inventory, as_of=as_of or self.now)
 

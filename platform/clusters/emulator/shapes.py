@@ -11,6 +11,7 @@ from clusters.emulator.kinds import (
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
     SECRETS,
     SERVICES,
     Kind,
@@ -118,6 +119,15 @@ _SHAPES: dict[Kind, dict[str, Any]] = {
     SERVICES: {"spec": {"clusterIP": str, "selector": _TEXTS, "type": str, "ports": [{"name": str, "port": int}]}},
     PRIORITY_CLASSES: {"value": int, "globalDefault": bool, "description": str, "preemptionPolicy": str},
     LEASES: {"spec": {"holderIdentity": str, "leaseDurationSeconds": int, "leaseTransitions": int}},
+    RESOURCE_SLICES: {
+        "spec": {
+            "driver": str,
+            "pool": {"name": str, "generation": int, "resourceSliceCount": int},
+            "nodeName": str,
+            "allNodes": bool,
+            "devices": [{"name": str}],
+        }
+    },
     SECRETS: {"data": _TEXTS, "stringData": _TEXTS, "type": str, "immutable": bool},
     CONFIG_MAPS: {"data": _TEXTS, "binaryData": _TEXTS, "immutable": bool},
 }

@@ -42,6 +42,28 @@ class CellOut(Out):
     borrowed = serializers.BooleanField()
     started_at = serializers.DateTimeField(allow_null=True)
     ends_by = serializers.DateTimeField(allow_null=True)
+    leaving_since = serializers.DateTimeField(allow_null=True)
+
+
+class KeptOut(Out):
+    """Units kept for a waiting job, ``reserved`` or ``held``; of jobs that you may not see only the units are told."""
+
+    units = serializers.IntegerField()
+    kind = serializers.CharField()
+    team = serializers.CharField()
+    job = serializers.UUIDField(allow_null=True)
+    job_name = serializers.CharField()
+    starts_at = serializers.DateTimeField(allow_null=True)
+
+
+class OutsidePodOut(Out):
+    """A pod that is not ours, told to administrators and auditors only."""
+
+    namespace = serializers.CharField()
+    name = serializers.CharField()
+    units = serializers.IntegerField()
+    leaving = serializers.BooleanField()
+    leaving_since = serializers.DateTimeField(allow_null=True)
 
 
 class NodeOut(Out):
@@ -83,7 +105,7 @@ class ClustersOut(Out):
 
 
 class DriftOut(Out):
-    """A machine that differs: no_flavor, two_flavors or missing_units."""
+    """A machine that differs: no_flavor, two_flavors, missing_units, dra_devices, over_used or recount."""
 
     cluster = serializers.CharField()
     node = serializers.CharField()
@@ -120,6 +142,15 @@ class NodeDetailOut(Out):
     """All of a machine; CPU in thousandths of a core, memory in bytes."""
 
     node = NodeWithTasksOut(source="row")
+    summary = serializers.CharField()
+    kept = KeptOut(many=True)
+    others = OutsidePodOut(many=True)
+    others_leaving = serializers.IntegerField()
+    devices = serializers.DictField(child=serializers.IntegerField())
+    conditions = serializers.ListField(child=serializers.CharField())
+    repelling = serializers.ListField(child=serializers.CharField())
+    not_ready_since = serializers.DateTimeField(allow_null=True)
+    cordoned_since = serializers.DateTimeField(allow_null=True)
     counted = serializers.DictField(child=serializers.IntegerField())
     drift = serializers.ListField(child=serializers.CharField())
     cpu_milli = serializers.IntegerField()

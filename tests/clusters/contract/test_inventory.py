@@ -85,3 +85,44 @@ def test_jobs_without_our_label_are_no_waves(ground: Ground) -> None:
     )
 
     assert ground.waves() == []
+
+
+def test_devices_that_drivers_announce_are_counted_by_node(ground: Ground) -> None:
+    node = ground.node(gpus=0)
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    before = ground.cluster.inventory().devices.get(node)
+
+    for generation, devices in ((1, 2), (2, 3)):
+        name = f"{node}-{generation}"
+        spec = {
+            "driver": "gpu.example.com",
+            "pool": {"name": node, "generation": generation, "resourceSliceCount": 1},
+            "nodeName": node,
+            "devices": [{"name": f"gpu-{number}"} for number in range(devices)],
+        }
+        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+        ground.send("create", slices, body=body)
+    found = ground.cluster.inventory().devices[node]
+    for generation in (1, 2):
+        ground.send("delete", f"{slices}/{node}-{generation}")
+
+    assert before is None
+    # Of a pool that is being replaced the new generation counts.
+    assert found == {"gpu.example.com": 3}
+
+
+def test_what_is_amiss_with_a_node_is_told(ground: Ground) -> None:
+    name = ground.node()
+    path = f"/api/v1/nodes/{name}"
+    node = ground.send("get", path)
+    pressed = {"type": "ExamplePressure", "status": "True", "reason": "Full", "message": "no room"}
+    well = {"type": "ExampleProblem", "status": "False", "reason": "Well", "message": "none"}
+
+    ground.send(
+        "patch",
+        f"{path}/status",
+        body={"status": {"conditions": [*node["status"]["conditions"], pressed, well]}},
+        media="application/merge-patch+json",
+    )
+
+    assert ground.seen_node(name).conditions == ("ExamplePressure",)

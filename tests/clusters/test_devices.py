@@ -1,0 +1,114 @@
+"""What is read of devices where the cluster is old, forbids it, or does not know them."""
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from clusters.asking import Asker, Failure
+from clusters.devices import Devices, counted
+from clusters.port import Unreachable
+
+RIGHT = 'resourceslices.resource.k8s.io is forbidden: User "x" cannot list resource "resourceslices" in API group "r"'
+
+
+def piece(**changes: Any) -> dict[str, Any]:  # noqa: ANN401  fields of a spec
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    return {"spec": {"driver": "gpu.a", "pool": pool, "nodeName": "n1", "devices": [{"name": "d0"}], **changes}}
+
+
+class Server:
+    """Serves these versions of the group (None: no such group) and one slice; ``status`` refuses its list."""
+
+    def __init__(self, versions: tuple[str, ...] | None, *, status: int = 200) -> None:
+        self.versions, self.status = versions, status
+        self.asked: list[str] = []
+
+    def ask(self, _verb: str, path: str, **_: Any) -> Any:  # noqa: ANN401  a decoded answer
+        self.asked.append(path)
+        if path == "/apis/resource.k8s.io":
+            if self.versions is None:
+                raise Failure(404, b"404 page not found", {})
+            return {"versions": [{"version": version} for version in self.versions]}
+        if path.split("/")[3] not in (self.versions or ()):
+            raise Failure(404, b"404 page not found", {})
+        if self.status != 200:
+            raise Failure(self.status, json.dumps({"message": RIGHT}).encode(), {})
+        return {"items": [piece()], "metadata": {"resourceVersion": "7"}}
+
+
+@pytest.fixture
+def devices() -> Callable[[Server], Devices]:
+    return lambda server: Devices(Asker(cast("Any", server)), cluster="east")
+
+
+@pytest.mark.parametrize(
+    ("served", "taken"),
+    [
+        (("v1", "v1beta2", "v1beta1"), "v1"),
+        (("v1beta1", "v1beta2"), "v1beta2"),
+        (("v1beta1",), "v1beta1"),
+    ],
+)
+def test_the_newest_version_that_is_served_is_read(
+    devices: Callable[[Server], Devices], served: tuple[str, ...], taken: str
+) -> None:
+    server = Server(served)
+
+    found = devices(server).listed()
+
+    assert found == {"n1": {"gpu.a": 1}}
+    assert server.asked[-1] == f"/apis/resource.k8s.io/{taken}/resourceslices"
+
+
+@pytest.mark.parametrize("served", [None, (), ("v1alpha3",)])
+def test_a_cluster_that_does_not_know_them_has_none(
+    devices: Callable[[Server], Devices], served: tuple[str, ...] | None
+) -> None:
+    assert devices(Server(served)).listed() == {}
+
+
+def test_a_version_that_went_with_an_upgrade_is_followed_by_the_next(devices: Callable[[Server], Devices]) -> None:
+    server = Server(("v1beta1",))
+    read = devices(server)
+    read.listed()
+    server.versions = ("v1",)
+
+    lost, found = read.listed(), read.listed()
+
+    assert (lost, found) == ({}, {"n1": {"gpu.a": 1}})
+
+
+def test_a_right_that_is_lacking_is_told_once_and_hides_nothing_else(
+    devices: Callable[[Server], Devices], caplog: pytest.LogCaptureFixture
+) -> None:
+    read = devices(Server(("v1",), status=403))
+
+    found = [read.listed(), read.listed()]
+
+    assert found == [{}, {}]
+    assert [record.getMessage() for record in caplog.records] == [f"cluster east: devices of DRA are not read: {RIGHT}"]
+
+
+def test_a_server_that_fails_is_no_server_without_devices(devices: Callable[[Server], Devices]) -> None:
+    with pytest.raises(Unreachable):
+        devices(Server(("v1",), status=503)).listed()
+
+
+def test_devices_are_counted_where_they_are() -> None:
+    new = {"name": "n1", "generation": 2, "resourceSliceCount": 1}
+    each = [{"name": "d0", "nodeName": "n2"}, {"name": "d1", "basic": {"nodeName": "n3"}}, {"name": "d2"}]
+
+    found = counted(
+        [
+            piece(),
+            piece(pool=new, devices=[{"name": "d0"}, {"name": "d1"}]),
+            piece(driver="dra.net", devices=[{"name": "eth0", "basic": {}}]),
+            piece(driver="gpu.b", nodeName=None, perDeviceNodeSelection=True, devices=each),
+            piece(driver="gpu.c", nodeName=None, allNodes=True),
+            piece(driver="gpu.d", devices=None),
+        ]
+    )
+
+    assert found == {"n1": {"gpu.a": 2, "dra.net": 1}, "n2": {"gpu.b": 1}, "n3": {"gpu.b": 1}}
