@@ -129,15 +129,18 @@ def summary(node: Node, row: NodeRow, *, kept: int) -> str:
 
 def kept_on(by: Actor, node: Node) -> tuple[Kept, ...]:
     """Return what waiting jobs have of a machine already: reserved ones, then held ones in their order."""
-    visible = frozenset(visible_teams(by, Permission.VIEW_JOB).values_list("id", flat=True))
-    jobs = ("job__team", "job__job_class")
     claims = Claim.objects.filter(job__ready=True).order_by("id").values_list("id", "placed")
     holds = Hold.objects.filter(job__ready=True).order_by("rank", "job_id").values_list("job_id", "placed")
-    reserved = Claim.objects.select_related(*jobs).defer("job__spec").order_by("id")
-    held = Hold.objects.select_related(*jobs).defer("job__spec").order_by("rank", "job_id")
+    reserving, holding = _on(node, claims), _on(node, holds)
+    if not reserving and not holding:
+        return ()
+    visible = frozenset(visible_teams(by, Permission.VIEW_JOB).values_list("id", flat=True))
+    jobs = ("job__team", "job__job_class")
+    reserved = Claim.objects.filter(id__in=reserving).select_related(*jobs).defer("job__spec").order_by("id")
+    held = Hold.objects.filter(job__in=holding).select_related(*jobs).defer("job__spec").order_by("rank", "job_id")
     return (
-        *(_kept(row, node, visible, "reserved") for row in reserved.filter(id__in=_on(node, claims))),
-        *(_kept(row, node, visible, "held") for row in held.filter(job__in=_on(node, holds))),
+        *(_kept(row, node, visible, "reserved") for row in reserved),
+        *(_kept(row, node, visible, "held") for row in held),
     )
 
 

@@ -29,7 +29,7 @@ PAGES = {
     "/teams": 14,
     "/teams/nlp": 25,
     "/nodes": 11,
-    "/nodes/default/h0": 8,
+    "/nodes/default/h0": 10,
     "/admin/decisions": 6,
     "/admin/decisions/{cycle}": 8,
     "/me/tokens": 6,
