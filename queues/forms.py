@@ -188,9 +188,10 @@ def values_of(spec: object) -> dict[str, Any] | None:
     bounds = tasks if isinstance(tasks, dict) else {}
     if bounds and (body.get("shape") != ELASTIC or bounds.keys() - BOUNDS):
         return None
-    types = gpus.get("type") or []
-    types = [types] if isinstance(types, str) else list(types)
-    command = run.get("command") or []
+    types, secrets, command = gpus.get("type") or [], run.get("secrets") or [], run.get("command") or []
+    types = [types] if isinstance(types, str) else types
+    if not isinstance(types, list) or not isinstance(secrets, list):
+        return None
     values = {
         "name": metadata.get("name", ""),
         "line": f"{metadata.get('team', '')}/{metadata.get('queue') or 'default'}",
@@ -206,7 +207,7 @@ def values_of(spec: object) -> dict[str, Any] | None:
         "image": run.get("image", ""),
         "command": shlex.join(map(str, command)) if isinstance(command, list) else text(command),
         "env": joined(run.get("env")),
-        "secrets": ", ".join(map(str, run.get("secrets") or [])),
+        "secrets": ", ".join(map(str, secrets)),
         "borrow": body.get("borrow", True) is not False,
         "node_labels": joined(body.get("node_labels")),
         **{key: text(resources.get(key)) for key in ("cpu", "memory", "shm")},

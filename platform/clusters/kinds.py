@@ -324,9 +324,12 @@ def at(manifest: object, path: Path) -> Any:  # noqa: ANN401  any JSON value
 
 
 def put(manifest: dict[str, Any], path: Path, value: object) -> None:
-    """Set what lies at a path, making the mappings on the way."""
+    """Set what lies at a path, making the mappings on the way, also where there is something else."""
     for key in path[:-1]:
-        manifest = manifest.setdefault(key, {})
+        inner = manifest.get(key)
+        if not isinstance(inner, dict):
+            inner = manifest[key] = {}
+        manifest = inner
     manifest[path[-1]] = value
 
 

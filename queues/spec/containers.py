@@ -19,6 +19,9 @@ def faults(pod: Mapping[str, Any]) -> Iterator[Fault]:
                 yield from _container(container, (part, str(place)))
         elif found is not None:
             yield (part,), "not_a_list", f"{part} is a list of containers, not {kind(found)}"
+    tolerations = pod.get("tolerations")
+    if tolerations is not None and not isinstance(tolerations, list):
+        yield ("tolerations",), "not_a_list", f"tolerations is a list, not {kind(tolerations)}"
 
 
 def _container(container: object, path: tuple[str, ...]) -> Iterator[Fault]:

@@ -168,16 +168,25 @@ class Manifest:
                 self._wrong(kinds.pointer(path), "not_allowed", f"{path[-1]} is not taken: {why}")
         known = kind.fields | {path[1] for path, _ in kind.refused} | {path[1] for path in kind.dropped}
         self._only(spec, known, "/spec", f"{kind.name} is taken without it")
-        for key in ("labels", "annotations"):
-            self._pairs(meta.get(key), f"/metadata/{key}")
+        self._metadata(self.manifest, "")
         for pointer, said in kinds.pod_counts(kind, self.manifest):
             if isinstance(said, bool) or not isinstance(said, int) or not 0 <= said <= MOST_COUNT:
                 name = pointer.rpartition("/")[2]
                 detail = f"{name} is a whole number from 0 to {MOST_COUNT}, not {show(said)}"
                 self._wrong(pointer, "not_a_whole_number", detail, given=said, allowed=(0, MOST_COUNT))
         for part in kinds.parts(kind, self.manifest):
+            self._metadata(part.template, part.pointer)
             if part.job is not None:
                 self._only(part.job, kinds.JOB_FIELDS, part.job_pointer, "Job is taken without it")
+
+    def _metadata(self, found: Json, pointer: str) -> None:
+        """Note what is no label or annotation of an object or a pod template."""
+        meta = found.get("metadata")
+        if meta is not None and not isinstance(meta, Mapping):
+            detail = f"metadata is a mapping of fields, not {kind(meta)}"
+            self._wrong(f"{pointer}/metadata", "not_a_mapping", detail, given=meta)
+        for key in ("labels", "annotations"):
+            self._pairs(kinds.mapping(meta).get(key), f"{pointer}/metadata/{key}")
 
     def _only(self, found: Json, known: frozenset[str] | set[str], pointer: str, why: str) -> None:
         for key, value in found.items():

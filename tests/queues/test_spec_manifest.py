@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusters import kinds, raw
+from clusters.port import GroupSpec, Launch, RawObject, TaskSpec
 from queues import spec
 from queues.admission.world import JobShape, Near
+from queues.spec import to_json
 from tenants.allowances import Allowance
 from tenants.errors import FieldError, Invalid, NotFound
 from tests.queues import manifests
@@ -336,6 +339,94 @@ def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     for key, child in children:
         found += places(child, (*path, key))
     return found
+
+
+def launched(found: spec.Spec) -> Launch:
+    """Return a wave that runs all pods of an object."""
+    groups = tuple(
+        GroupSpec(
+            name=group.name,
+            group=number,
+            tasks=(TaskSpec(index=0, task=0, node="a"), TaskSpec(index=1, task=1, node="b")),
+            resource=GPU,
+            units=group.units,
+            cpu=group.cpu_milli,
+            memory=group.memory,
+            image="",
+        )
+        for number, group in enumerate(found.groups)
+    )
+    uid = "0197a2b0-1111-7000-8000-00000000000a"
+    return Launch(
+        wave=uid,
+        job=uid,
+        job_name=found.name,
+        number=1,
+        attempt=1,
+        team="nlp",
+        queue="default",
+        namespace="team-nlp",
+        gang=True,
+        groups=groups,
+        priority_class="normal",
+        priority_value=100,
+        raw=RawObject(kind=found.kind, manifest=to_json(found)["spec"]["manifest"]),
+    )
+
+
+WRITTEN = (
+    manifests.job(pods=2),
+    manifests.job_set(parts={"a": (1, 2, 1)}),
+    manifests.pytorch_job(runPolicy={"suspend": True}),
+    manifests.mpi_job(runPolicy={"cleanPodPolicy": "All"}),
+    manifests.ray_job(),
+    manifests.train_job(),
+)
+
+
+@UNHURRIED
+@given(written=st.sampled_from(WRITTEN), data=st.data(), anything=SMALL)
+def test_whatever_was_read_can_be_sent_to_a_cluster(
+    written: dict[str, Any], data: st.DataObject, anything: object
+) -> None:
+    manifest = deepcopy(written)
+    for part in kinds.parts(kinds.BY_KEY[read(written).kind], manifest):
+        if isinstance(part.template, dict) and "metadata" not in part.template:
+            part.template["metadata"] = {"labels": {"a": "b"}, "annotations": {"a": "b"}}
+            part.template["spec"] |= {"tolerations": [{}], "nodeSelector": {}}
+    *path, last = data.draw(st.sampled_from(places(manifest)))
+    above: Any = manifest
+    for key in path:
+        above = above[key]
+    above[last] = anything
+
+    with suppress(Invalid, NotFound):
+        launch = launched(read(manifest))
+        assert launch.raw is not None
+        raw.new(launch, launch.raw)
+
+
+@pytest.mark.parametrize(
+    ("where", "given"),
+    [
+        (("spec", "runPolicy"), None),
+        (("spec", "runPolicy"), 3),
+        (("spec", "pytorchReplicaSpecs", "Worker", "template", "metadata"), [1]),
+        (("spec", "pytorchReplicaSpecs", "Worker", "template", "metadata"), {"labels": 3}),
+        (("spec", "pytorchReplicaSpecs", "Worker", "template", "spec", "tolerations"), 3),
+    ],
+)
+def test_an_odd_value_on_the_way_of_what_is_set_is_refused_or_sent(where: tuple[str, ...], given: object) -> None:
+    manifest = deepcopy(manifests.pytorch_job())
+    above: Any = manifest
+    for key in where[:-1]:
+        above = above[key]
+    above[where[-1]] = given
+
+    with suppress(Invalid):
+        launch = launched(read(manifest))
+        assert launch.raw is not None
+        assert raw.new(launch, launch.raw)["spec"]["runPolicy"]["suspend"] is False
 
 
 @UNHURRIED
