@@ -27,6 +27,7 @@ RULES = {
     "guarantee": "its guarantee was lent and is taken back",
     "within team": "it has the higher priority in the team",
 }
+SURPLUS = "surplus goes back to whoever needs its GPUs"
 # What is stored names nobody of the other side; who may see it reads the name (``queries.history``).
 ANOTHER = "another job"
 

@@ -30,11 +30,15 @@ BY_SIGNAL: Mapping[int, str] = {
 }
 
 
+# We ended it, and say for whom beside it.
+OURS = frozenset({"EVICTED", "SHRUNK"})
+
+
 def meaning(exit_code: int | None, reason: str) -> str:
     """Return what is known of how a task ended; "" where a code says nothing in particular."""
     if reason in BY_REASON:
         return BY_REASON[reason]
-    if not exit_code:
+    if not exit_code or reason in OURS:
         return ""
     if exit_code in BY_CODE:
         return BY_CODE[exit_code]

@@ -151,7 +151,7 @@ def spec_of(values: Mapping[str, Any]) -> Json:
         "tasks": counts(values),
         "gpus": full({"count": number(values.get("gpus")), "type": types}),
         "resources": full({key: number(values.get(key)) for key in ("cpu", "memory", "shm")}),
-        "run": full(run),
+        "run": full(run) or {"image": ""},
         "time_limit": values.get("time_limit"),
         "priority": values.get("priority"),
         "grace": values.get("grace"),

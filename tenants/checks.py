@@ -11,11 +11,13 @@ from tenants.errors import Invalid
 from tenants.models import dns_label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 MOST = 2**31 - 1  # what a column of whole numbers holds
 LONGEST_COMMENT = 2000
 RESOURCE = re.compile(r"([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,33}[A-Za-z0-9])?")
+LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -37,6 +39,15 @@ def text(value: str, *, pointer: str, longest: int) -> str:
     if UNPRINTABLE.search(value):
         raise Invalid.field(pointer, "Control characters are not allowed.", code="bad_character")
     return value
+
+
+def labels(value: Mapping[str, str], *, pointer: str) -> None:
+    """Refuse what Kubernetes does not take as labels."""
+    for key, said in value.items():
+        for text, form, what in ((key, LABEL_KEY, "key"), (said, LABEL_VALUE, "value")):
+            if not form.fullmatch(text):
+                detail = f"{text[:80]!r} is no {what} of a Kubernetes label: letters, digits, '-', '_' and '.'"
+                raise Invalid.field(pointer, f"{detail}.", code="bad_label", given=text[:200])
 
 
 def whole(value: object, *, pointer: str, least: int = 0, most: int = MOST) -> int:

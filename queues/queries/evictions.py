@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import DateTimeField, Exists, OuterRef, Q, QuerySet, Subquery
 
-from queues.evictions import RULES
+from queues.evictions import RULES, SURPLUS
 from queues.models import Eviction, Job, Task
 from queues.queries.jobs import visible_job
 from queues.queries.rows import EvictionRow, JobRef
@@ -80,7 +80,7 @@ def _row(row: Eviction, seen: set[int]) -> EvictionRow:
         id=row.id,
         at=row.at,
         rule=row.rule,
-        summary=RULES.get(row.rule, row.rule),
+        summary=SURPLUS if row.surplus else RULES.get(row.rule, row.rule),
         claimant=_ref(row.claimant, seen),
         victim=_ref(row.wave.job, seen),
         attempt=row.wave.attempt,

@@ -139,9 +139,8 @@ def quota_preview(request: HttpRequest, name: str) -> HttpResponse:
     except NotFound:
         raise
     except (ValueError, DomainError) as error:
-        messages.error(
-            request, f"Nothing would be changed: {error.detail if isinstance(error, DomainError) else error}."
-        )
+        words = error.detail if isinstance(error, DomainError) else f"{error}."
+        messages.error(request, f"Nothing would be changed: {words}")
         return HttpResponseRedirect(back)
     context = {"now": now, "team": name, "edit": edit, "preview": found, "palette": palette(by)}
     return page(request, "portal/quota_preview.html", context)

@@ -130,6 +130,7 @@ def _checked(values: FlavorChanges) -> dict[str, Any]:
             code="bad_resource",
             given=values["resource"][:200],
         )
+    checks.labels(values.get("node_labels", {}), pointer="/node_labels")
     if "placement" in values:
         checks.one_of(values["placement"], PLACEMENTS, pointer="/placement")
     for index, toleration in enumerate(values.get("tolerations", ())):

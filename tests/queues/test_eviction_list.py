@@ -8,6 +8,7 @@ from queues import queries
 from queues.admission.outcome import Eviction, Outcome
 from queues.admission.world import Placed
 from queues.apply import apply
+from queues.models import Eviction as Stored
 from queues.models import Job, Task, Wave
 from queues.states import TaskState
 from tenants.errors import NotFound
@@ -40,6 +41,12 @@ def test_a_row_tells_both_sides_the_rule_and_the_cost(lab: Lab, recall: tuple[Jo
     assert (row.claimant.job, row.claimant.name, row.claimant.team) == (claimant.uid, "lenderjob", "nlp")
     assert (row.rule, row.units, row.tasks, row.lost_hours) == ("guarantee", 16, 2, 16.0)
     assert (row.grace, row.grace_used) == (timedelta(seconds=30), timedelta(seconds=12))
+
+
+def test_surplus_is_not_told_as_a_guarantee_that_was_lent(lab: Lab, recall: tuple[Job, Job]) -> None:
+    Stored.objects.filter(wave__job=recall[0]).update(surplus=True)
+
+    assert queries.evictions(lab.root)[0].summary == "surplus goes back to whoever needs its GPUs"
 
 
 def test_while_a_task_leaves_the_grace_is_not_used_up(lab: Lab, recall: tuple[Job, Job]) -> None:

@@ -157,6 +157,24 @@ def test_a_text_that_is_no_job_is_refused_in_words(lab: Lab, text: str, words: s
     assert Job.objects.count() == 0
 
 
+@pytest.mark.parametrize("body", ["run: {secrets: 5}", "gpus: {type: 5}", "run: {command: {a: 1}}", "tasks: {min: []}"])
+def test_yaml_of_wrong_types_is_no_crash_on_its_way_into_the_form(lab: Lab, body: str) -> None:
+    text = f"metadata: {{}}\nspec: {{{body}}}\n"
+
+    response = browser(lab.ann).post("/jobs/new", {"tab": "yaml", "go": "form", "yaml": text})
+
+    assert response.status_code in {200, 422}
+
+
+def test_an_empty_form_says_what_is_needed_at_its_fields(lab: Lab) -> None:
+    response = browser(lab.ann).post("/jobs/new", {"tab": "form", "go": "submit", "line": "nlp/default"})
+
+    page = html.unescape(response.content.decode())
+    assert response.status_code == 422
+    assert 'id="id_image_error"' in page
+    assert "/spec/run" not in page
+
+
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{key}: &{key} [{','.join([f'*{before}'] * 9)}]\n" for before, key in pairwise("abcdefghijkl")
 )

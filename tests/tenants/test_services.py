@@ -379,6 +379,14 @@ def test_a_flavor_is_made_once_and_changed(site: Site) -> None:
     assert error.value.fields[0].pointer == "/value"
 
 
+@pytest.mark.parametrize("labels", [{"bad label!": "x"}, {"": "x"}, {"a": "x y"}, {"a/b/c": "x"}, {"a": "x" * 64}])
+def test_a_flavor_has_labels_as_kubernetes_writes_them(site: Site, labels: dict[str, str]) -> None:
+    with pytest.raises(Invalid) as error:
+        services.create_flavor(by=by(site.admin), now=NOW, name="t4", values={"node_labels": labels})
+
+    assert error.value.fields[0].pointer == "/node_labels"
+
+
 @pytest.mark.django_db
 def test_the_system_changes_things_as_nobodys_account() -> None:
     services.create_team(by=system(), now=NOW, name="demo")
