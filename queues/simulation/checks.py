@@ -16,6 +16,9 @@ from queues.simulation.idle import Idle, backs_off
 from queues.simulation.jobs import Job
 from queues.simulation.tally import Tally
 
+EVERY_CYCLE = 100
+"""Below so many runs, waiting jobs and nodes all is counted anew after every cycle; n times as many: one in n + 1."""
+
 MOST_REASONS = 300
 """So many waiting jobs have the facts behind their reasons looked at after one cycle."""
 
@@ -44,28 +47,40 @@ class Watch:
         self._evicted_for: dict[int, Counter[tuple[int, int]]] = {}
         self._before = Outcome()
         self._idle = Idle(engine)
+        self._rest = 0
 
     def after_cycle(self, *, undisturbed: bool) -> None:
-        """Check everything; ``undisturbed``: for two cycles nothing but decisions has changed the world."""
+        """Check a cycle; ``undisturbed``: for two cycles nothing but decisions has changed the world."""
         engine = self._engine
         outcome = engine.outcome
-        tally = Tally(engine)
+        tally = self._counted(outcome)
+        self._evictions(outcome, undisturbed=undisturbed)
+        if self._nothing_freed(outcome):
+            if undisturbed and outcome.admissions:
+                names = [engine.by_id[row.job].name for row in outcome.admissions]
+                raise Breach(engine.now, "I9", f"{names} could have started a cycle earlier")
+            job = None
+            if tally is not None:
+                tally.take_wishes()
+                job = self._idle.find(tally)
+            if job is not None:
+                raise Breach(engine.now, "I9", f"{job.name} waits although it could start")
+        self._before = outcome
+
+    def _counted(self, outcome: Outcome) -> Tally | None:
+        """Count everything anew and check it; None: not after this cycle of a large world."""
+        if self._rest:
+            self._rest -= 1
+            return None
+        self._rest = self._engine.size() // EVERY_CYCLE
+        tally = Tally(self._engine)
         self._nodes(tally)
         self._placed(outcome)
         self._quota(tally, outcome)
         self._shapes()
         self._ledger(tally)
         self._reasons(tally)
-        self._evictions(outcome, undisturbed=undisturbed)
-        if self._nothing_freed(outcome):
-            if undisturbed and outcome.admissions:
-                names = [engine.by_id[row.job].name for row in outcome.admissions]
-                raise Breach(engine.now, "I9", f"{names} could have started a cycle earlier")
-            tally.take_wishes()
-            job = self._idle.find(tally)
-            if job is not None:
-                raise Breach(engine.now, "I9", f"{job.name} waits although it could start")
-        self._before = outcome
+        return tally
 
     def _nodes(self, tally: Tally) -> None:
         """I1: no more is held than a node has; what others use counts where something was added."""

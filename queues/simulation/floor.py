@@ -40,6 +40,10 @@ class Floor(Stage):
         """Yield the jobs that wait."""
         yield from self._waiting.values()
 
+    def size(self) -> int:
+        """Return the number of runs, waiting jobs and nodes."""
+        return len(self.runs) + len(self._waiting) + len(self.nodes)
+
     def _enter(self, job: Job) -> None:
         """Let a job wait, or note that it is off while it may not."""
         if job.waiting and not job.held and job.ended is None and job.row is None:

@@ -1,5 +1,6 @@
 """Each invariant can fail: a fault put into the rules, or into what happens to their decisions, is caught by name."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from queues.simulation.jobs import Job, Part
 from queues.simulation.reading import parse
 from queues.simulation.run import Result, simulate
 from queues.simulation.scenario import Reader
+from queues.simulation.tally import Tally
 
 Change = Callable[[Outcome, World], Outcome]
 Break = Callable[[Change], None]
@@ -309,3 +311,35 @@ def test_i10_evictions_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "_end_if_done", again)
 
     assert breach(text + "until: 2m\n") == "I10"
+
+
+@pytest.mark.parametrize(("nodes", "one_in"), [(50, 1), (250, 3)])
+def test_a_large_world_is_counted_anew_after_some_of_its_cycles(
+    nodes: int, one_in: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Counter[str]()
+    decided = Engine.cycle
+
+    def cycle(engine: Engine) -> bool:
+        found["cycles"] += 1
+        return decided(engine)
+
+    def count(engine: Engine) -> Tally:
+        found["tallies"] += 1
+        return Tally(engine)
+
+    monkeypatch.setattr("queues.simulation.checks.Tally", count)
+    monkeypatch.setattr(Engine, "cycle", cycle)
+    jobs = "{name: j, team: a, runs: 5s}"
+    text = f"""\
+policy: {{tick: 10s}}
+nodes: [{{name: n, count: {nodes}, flavor: g, units: 1}}]
+teams: [{{name: a, guaranteed: {{g: 1}}}}]
+timeline: [{{at: 0s, repeat: {{every: 100s, times: 30, submit: {jobs}}}}}]
+until: 3000s
+"""
+    result = run(text)
+
+    assert result.ok
+    assert found["cycles"] >= 30
+    assert found["tallies"] == -(-found["cycles"] // one_in)
