@@ -1,15 +1,30 @@
 """A wave's rows as the launch that a cluster is asked for."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
+
 from clusters import names
-from clusters.port import Elastic, GroupSpec, Launch, Mount, Placement, RawObject, TaskSpec, Toleration, WaveRef
+from clusters.port import (
+    Closeness,
+    Elastic,
+    GroupSpec,
+    Launch,
+    Mount,
+    Near,
+    Placement,
+    RawObject,
+    TaskSpec,
+    Toleration,
+    WaveRef,
+)
 from queues.admission.world import JobShape
 from queues.limits import time_left
-from queues.models import Job, Task, TaskGroup, Wave
+from queues.models import Job, Node, Task, TaskGroup, Wave
 from queues.namespaces import namespace_of
 from queues.spec import Run, Volume, runs
 from tenants.models import Flavor, Quota
@@ -53,8 +68,10 @@ def launch_of(wave: Wave, tasks: Iterable[Task], groups: Sequence[TaskGroup], fl
     """Return the launch of one wave from its rows."""
     job = wave.job
     inside: dict[int, list[TaskSpec]] = defaultdict(list)
+    nodes: dict[int, list[Node]] = defaultdict(list)
     for task in tasks:
         inside[task.group].append(TaskSpec(index=task.pod_index, task=task.index, node=task.node.name))
+        nodes[task.group].append(task.node)
     what = runs(job.spec)
     chosen = {group: flavors[wave.flavors[group]] for group in inside}
     return Launch(
@@ -68,7 +85,11 @@ def launch_of(wave: Wave, tasks: Iterable[Task], groups: Sequence[TaskGroup], fl
         namespace=namespace_of(job.team.name),
         gang=job.shape != JobShape.INDEPENDENT and not wave.surplus,
         groups=tuple(
-            group_of(groups[number], what[number], chosen[number], tuple(inside[number])) for number in sorted(inside)
+            replace(
+                group_of(groups[number], what[number], chosen[number], tuple(inside[number])),
+                closeness=tuple(closeness(job.spec["spec"], number, nodes)),
+            )
+            for number in sorted(inside)
         ),
         priority_class=job.priority_class.name,
         priority_value=job.priority_class.value,
@@ -80,6 +101,25 @@ def launch_of(wave: Wave, tasks: Iterable[Task], groups: Sequence[TaskGroup], fl
         labels=tuple(sorted(job.labels.items())),
         raw=_raw(job),
     )
+
+
+def closeness(body: Mapping[str, Any], group: int, nodes: Mapping[int, Sequence[Node]]) -> Iterator[Closeness]:
+    """Yield how close together a stored spec wants the tasks of a group, with the domains of the nodes chosen."""
+    rows = body.get("groups")
+    own = rows[group].get("topology") if rows else None
+    for wish, whole in ((own, False), (body.get("topology"), len(nodes) > 1)):
+        for near in Near:
+            if wish and near in wish:
+                key = settings.TIDEGATE_LEVELS.get(wish[near], "")
+                chosen = [node for part in nodes.values() for node in part] if whole else nodes[group]
+                domains = {node.labels.get(key) if key else node.name for node in chosen}
+                yield Closeness(
+                    near=near,
+                    key=key,
+                    domains=tuple(sorted(domain for domain in domains if domain)),
+                    max_skew=wish.get("max_skew"),
+                    whole=whole,
+                )
 
 
 def _elastic(wave: Wave, groups: Sequence[TaskGroup]) -> Elastic:

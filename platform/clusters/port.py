@@ -229,6 +229,28 @@ class Mount:
     read_only: bool = False
 
 
+class Near(StrEnum):
+    """How tasks want to lie: all in one domain, if possible in one, or evenly over domains."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closeness:
+    """A wish for domains, which are the values of the node label ``key`` ("": nodes themselves).
+
+    ``domains`` are those in which tasks lie as planned, ``whole``: it counts the tasks of all groups together.
+    """
+
+    near: Near
+    key: str = ""
+    domains: tuple[str, ...] = ()
+    max_skew: int | None = None
+    whole: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
     """One Kubernetes Job of a wave: equal pods. In an object that people wrote it is the part of that ``name``."""
@@ -254,6 +276,7 @@ class GroupSpec:
     node_labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
+    closeness: tuple[Closeness, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from clusters import kinds, manifests, names
+from clusters import kinds, manifests, names, steering
 from clusters.kinds import Kind, Part
 from clusters.port import GroupSpec, Launch, Offer, Placement, RawObject
 
@@ -145,7 +145,7 @@ def _direct(template: Manifest, launch: Launch, group: GroupSpec | None, number:
         "annotations": {**(meta.get("annotations") or {}), **manifests.annotations(launch)},
     }
     if group is not None:
-        _send(template.setdefault("spec", {}), launch, group)
+        _send(template.setdefault("spec", {}), launch, group, may_wish=not _is_adopted(launch))
 
 
 def _override(made: Manifest, kind: Kind, launch: Launch, group: GroupSpec | None) -> None:
@@ -158,15 +158,21 @@ def _override(made: Manifest, kind: Kind, launch: Launch, group: GroupSpec | Non
     kinds.put(made, kind.overrides, [changed])
 
 
-def _send(spec: Manifest, launch: Launch, group: GroupSpec, *, gated: bool = False) -> None:
+def _send(spec: Manifest, launch: Launch, group: GroupSpec, *, gated: bool = False, may_wish: bool = False) -> None:
     there = spec.get("tolerations") or []
-    ours = [manifests.toleration(each) for each in group.tolerations]
+    ours = [steering.toleration(each) for each in group.tolerations]
     gated = gated or _is_gated(launch, group)
+    node = None if gated else group.tasks[0].node
+    if may_wish:
+        affinity = steering.narrowed(launch, group, node)
+    else:
+        affinity = None if node is None else steering.affinity(node, launch.placement)
     wanted: Manifest = {
         "nodeSelector": {**(spec.get("nodeSelector") or {}), **dict(group.node_labels)},
         "tolerations": [*there, *(each for each in ours if each not in there)],
         "schedulingGates": [{"name": names.GATE}] if gated else [],
-        "affinity": None if gated else manifests.affinity(group.tasks[0].node, launch.placement),
+        "affinity": affinity,
+        "topologySpreadConstraints": steering.spreading(launch, group) if may_wish else [],
     }
     for key, value in wanted.items():
         if value:
@@ -177,9 +183,12 @@ def _send(spec: Manifest, launch: Launch, group: GroupSpec, *, gated: bool = Fal
 
 def _is_gated(launch: Launch, group: GroupSpec) -> bool:
     # Not every kind lets an affinity into an object that exists; a gate passes everywhere.
-    adopted = launch.raw is not None and bool(launch.raw.adopted)
     several = len({task.node for task in group.tasks}) > 1
-    return launch.placement is not Placement.FREE and (several or adopted)
+    return launch.placement is not Placement.FREE and (several or _is_adopted(launch))
+
+
+def _is_adopted(launch: Launch) -> bool:
+    return launch.raw is not None and bool(launch.raw.adopted)
 
 
 def _keep_from_preempting(template: Manifest, launch: Launch) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import ceil
 
-from clusters import answers, kinds, manifests, names, sightings, watching
+from clusters import answers, kinds, manifests, names, rendezvous, sightings, watching
 from clusters.age import Age
 from clusters.asking import STRATEGIC, Api, Asker, Failure, path_of
 from clusters.devices import Devices
@@ -100,7 +100,7 @@ class KubeCluster:
                 return
             jobs = path_of("/apis/batch/v1", launch.namespace, "jobs")
             made = [self._asker.create_owned(jobs, manifests.job(launch, group)) for group in launch.groups]
-            if manifests.needs_service(launch):
+            if rendezvous.needs_service(launch):
                 services = path_of("/api/v1", launch.namespace, "services")
                 self._asker.create_owned(services, manifests.service(launch, owner=made[0]))
         except Failure as failure:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Count, F, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
-from clusters import manifests
+from clusters import manifests, rendezvous
 from clusters.port import Launch
 from queues import exits
 from queues.evictions import ANOTHER
@@ -159,7 +159,7 @@ def manifest(by: Actor, uid: UUID) -> tuple[dict[str, Any], ...]:
         wave.job = job
         launch = launches_of([wave])[wave.id]
     objects = [manifests.job(launch, group) for group in launch.groups]
-    if manifests.needs_service(launch):
+    if rendezvous.needs_service(launch):
         owner = {"metadata": {**objects[0]["metadata"], "uid": "(given by Kubernetes)"}}
         objects.append(manifests.service(launch, owner=owner))
     return tuple(masked(each) for each in objects)

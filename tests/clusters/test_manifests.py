@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from clusters import manifests, names
+from clusters import manifests, names, rendezvous, steering
 from clusters.port import Elastic, GroupSpec, Launch, Pin, Placement, TaskSpec, Toleration
 
 JOB = "0197a2b0-1111-7000-8000-00000000000a"
@@ -213,7 +213,7 @@ def test_independent_tasks_fail_alone_and_have_no_rendezvous() -> None:
 def test_only_a_gang_of_more_than_one_needs_a_service(
     *, gang: bool, groups: tuple[GroupSpec, ...], needed: bool
 ) -> None:
-    assert manifests.needs_service(replace(launch(*groups), gang=gang)) is needed
+    assert rendezvous.needs_service(replace(launch(*groups), gang=gang)) is needed
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_gate_stands_where_pods_have_to_be_told_apart(
 ) -> None:
     wanted = replace(launch(group(*nodes)), placement=placement)
 
-    assert manifests.is_gated(wanted, wanted.groups[0]) is gated
+    assert steering.is_gated(wanted, wanted.groups[0]) is gated
 
 
 def test_a_preferred_node_is_preferred() -> None:
@@ -393,4 +393,4 @@ def test_surplus_of_an_elastic_job_meets_the_first_wave_and_each_task_ends_alone
     assert told["TIDEGATE_TASK_INDEX"] == {"name": "TIDEGATE_TASK_INDEX", **PINNED}
     assert job["spec"]["backoffLimitPerIndex"] == 0
     assert pod(job)["schedulingGates"] == [{"name": "tidegate.io/placement"}]
-    assert not manifests.needs_service(wanted)
+    assert not rendezvous.needs_service(wanted)
