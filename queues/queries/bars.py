@@ -93,6 +93,7 @@ class _Facts:
         self.line = line
         flavor = line.flavor.id
         loan = next((row for row in loans.loans if row.flavor == flavor), None)
+        self.guaranteed = self._summed(dict(enumerate(line.guaranteed)))
         self.used = self._summed(dict.fromkeys(range(len(tree.parent)), 0) | self._used(world, flavor))
         self.waiting = self._summed({tree.number[team]: row.units for (team, of), row in waits.items() if of == flavor})
         self.lent = self._summed({tree.number[team]: units for team, units in (loan.lent if loan else ()) if team})
@@ -121,7 +122,8 @@ def _of_flavor(facts: _Facts, visible: Mapping[int, Team], mine: frozenset[int],
             continue
         used, waits = facts.used[place], facts.waiting[place]
         department = bool(tree.children[place])
-        guaranteed = line.subtree[place] if department else line.guaranteed[place]
+        # Also what its teams keep back by their lend limits, as what is used counts that too.
+        guaranteed = facts.guaranteed[place] if department else line.guaranteed[place]
         if not (guaranteed or used or waits) and line.borrow[place] is None:
             continue
         above = max(0, line.usage[place] - line.subtree[place]) if department else facts.borrowed.get(place, 0)

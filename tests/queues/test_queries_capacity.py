@@ -187,6 +187,12 @@ def test_a_department_s_bar_sums_what_is_below(lab: Lab) -> None:
     assert (department.department, department.guaranteed, department.used, department.borrowed) == (True, 24, 8, 0)
 
 
+def test_what_a_team_keeps_back_counts_in_the_guarantee_of_its_department(lab: Lab) -> None:
+    Quota.objects.filter(team=lab.nlp).update(lend_limit=0)
+
+    assert bar(lab.root, "ai").guaranteed == 24
+
+
 def test_the_most_starved_team_comes_first(lab: Lab) -> None:
     lab.submit(name="waits", gpus="h100:8", shape="gang", tasks=2)
 
