@@ -18,7 +18,7 @@ from queues.hints import CHANNEL
 from stack.servers import Valkey, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_SECONDS = 30
+READY_SECONDS = 120
 POOL = 3  # connections to the database: far fewer than streams
 
 
