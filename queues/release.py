@@ -32,6 +32,8 @@ THREADS = 8
 LONGEST_RUN = timedelta(seconds=30)
 SOON = timedelta(seconds=2)
 LONGEST_PAUSE = timedelta(seconds=60)
+MOST_FAULTS = 4
+"""After so many tries a fault of ours counts as a failed start."""
 # Asked of pods that have outstayed their own grace.
 FIRM_GRACE_SECONDS = 1
 
@@ -116,17 +118,22 @@ def _tell(
     for wave in starting:
         first.setdefault((wave.cluster.name, launches[wave.id].namespace), wave)
 
+    def known(name: str) -> Cluster:
+        if name not in clusters:
+            raise Unreachable(f"no cluster is configured as '{name}'")
+        return clusters[name]
+
     def ensure(wave: Wave) -> Exception | None:
         launch, name = launches[wave.id], wave.cluster.name
-        return _outcome(lambda: fences.ensure(clusters[name], name, launch, limits[wave.job.team_id]))
+        return _outcome(lambda: fences.ensure(known(name), name, launch, limits[wave.job.team_id]))
 
     def tell(wave: Wave) -> Answer:
         name = wave.cluster.name
         if wave.wish == Wish.STOP:
             grace = FIRM_GRACE_SECONDS if wave.state == WaveState.EVICTING and wave.deadline_at is None else None
-            return Answer(wave, _outcome(lambda: clusters[name].stop(ref_of(wave), grace_seconds=grace)))
+            return Answer(wave, _outcome(lambda: known(name).stop(ref_of(wave), grace_seconds=grace)))
         launch = launches[wave.id]
-        error = broken.get((name, launch.namespace)) or _outcome(lambda: clusters[name].launch(launch))
+        error = broken.get((name, launch.namespace)) or _outcome(lambda: known(name).launch(launch))
         if error is not None:
             fences.forget(name, launch.namespace)
         return Answer(wave, error)
@@ -138,8 +145,6 @@ def _tell(
 def _outcome(verb: Callable[[], None]) -> Exception | None:
     try:
         verb()
-    except KeyError as error:
-        return Unreachable(f"no cluster is configured as {error}")
     except ClusterError as error:
         return error
     except Exception as error:  # a fault of ours in one wave must not stop the others
@@ -197,6 +202,10 @@ def _refused(wave: Wave, job: Job, error: Exception, now: datetime) -> bool:
             endings.fail_start(wave, job, code=Trouble.K8S_QUOTA, text=str(error), now=now, counts=False)
         case NameTaken(leaving=False):
             endings.fail_start(wave, job, code=Trouble.NAME_CONFLICT, text=str(error), now=now, counts=False)
+        case Exception() if not isinstance(error, ClusterError) and wave.wish_tries + 1 >= MOST_FAULTS:
+            # A fault of ours does not go away by trying; the job must not hold its units meanwhile.
+            text = f"Tidegate could not write what Kubernetes needs ({type(error).__name__}: {error})"
+            endings.fail_start(wave, job, code=Trouble.START_FAILED, text=text, now=now, counts=True)
         case _:
             return False
     return True

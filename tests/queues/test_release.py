@@ -10,7 +10,7 @@ from queues import release, services
 from queues.launches import ceilings, launches_of
 from queues.models import Job, Task, Wave
 from queues.namespaces import namespace_of
-from queues.release import LEASE, Fences, release_due
+from queues.release import LEASE, LONGEST_PAUSE, MOST_FAULTS, Fences, release_due
 from queues.steps import evict
 from tests.queues.lab import MINUTE, NOW, Lab
 
@@ -194,6 +194,22 @@ def test_a_wave_of_a_cluster_that_is_not_configured_waits(desk: Desk) -> None:
     wave.refresh_from_db()
     assert "no cluster is configured as 'default'" in wave.wish_error
     assert wave.job.state == "admitted"
+
+
+@pytest.mark.parametrize("fault", [TypeError("'int' object is not iterable"), KeyError("spec")])
+def test_a_fault_of_ours_does_not_keep_units_for_ever(desk: Desk, fault: Exception) -> None:
+    wave = desk.admitted(shape="gang")
+    desk.cluster.error = fault
+
+    for _ in range(MOST_FAULTS):
+        desk.release()
+        desk.now += LONGEST_PAUSE
+
+    wave.job.refresh_from_db()
+    assert (wave.job.state, wave.job.next_state, wave.job.start_failures) == ("evicting", "queued", 1)
+    assert wave.job.reason_code == "START_FAILED"
+    assert type(fault).__name__ in wave.job.reason_text
+    assert {ref.wave for ref, _ in desk.cluster.stopped} <= {str(wave.uid)}
 
 
 def test_an_object_refused_as_invalid_fails_the_job_with_the_servers_text(desk: Desk) -> None:
