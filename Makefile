@@ -44,6 +44,10 @@ test-kubernetes: setup ## the tests against a real control plane (built once wit
 	@$(PY) -m tests.kubernetes.build
 	@exec $(PY) -m pytest -q -m kubernetes tests/kubernetes tests/clusters tests/recovery $(ARGS)
 
+.PHONY: mutate
+mutate: setup ## change the rules bit by bit and see which change no test notices: MODULE="quota usage" ARGS="--sample 25"
+	@exec $(PY) -m tests.mutation $(MODULE) $(ARGS)
+
 .PHONY: lint
 lint: setup ## every gate of style and architecture, cheap ones first (ALL=1: do not stop at the first that fails)
 	@exec $(PY) -m stack.gates $(if $(ALL),--all)

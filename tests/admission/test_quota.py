@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues.admission.quota import in_use, ledger
+from queues.admission.quota import in_use, ledger, pro_rata
 from queues.admission.world import NodeState
 from tests.admission.site import Site
 
@@ -135,3 +135,64 @@ def test_what_no_idle_unit_covers_is_over_lending() -> None:
 
     assert dict(loan.borrowed) == {a: 3}
     assert (loan.lent, loan.over_lending) == (((b, 1),), 2)
+
+
+def test_firm_use_is_covered_by_the_guarantee_and_the_pools_above_it() -> None:
+    site = Site()
+    site.node(30)
+    parent = site.team(3)
+    a, b = site.team(5, parent=parent), site.team(5, parent=parent)
+    site.runs(b, 1, units=6, preemptible=False)
+    tree, lines = in_use(site.world())
+    line, place = lines[1], tree.number[a]
+
+    # b passes its 5 by one, which takes one of the department's 3; nobody's 17 lie above.
+    assert (line.firm[tree.number[b]], line.firm[tree.number[parent]], line.firm[0]) == (6, 1, 0)
+    assert [line.covers(place, units, alone=True) for units in (8, 9)] == [True, False]
+    assert [line.covers(place, units) for units in (7, 8)] == [True, False]
+
+
+def test_a_borrow_limit_binds_only_what_borrows() -> None:
+    site = Site()
+    site.node(40)
+    parent = site.team(6, borrow=0)
+    a, b = site.team(10, parent=parent, borrow=2), site.team(parent=parent)
+    site.runs(a, 1, units=9)
+    site.runs(b, 1, units=12)
+    tree, lines = in_use(site.world())
+    line, place = lines[1], tree.number[a]
+
+    # The department has 16 and uses 21: a may still have its 10, and no more.
+    assert line.limited_by(place, 1) is None
+    assert line.limited_by(place, 2) == tree.number[parent]
+    assert line.limited_by(place, 4) == place
+    assert [line.limited_by(place, units, alone=True) for units in (12, 13)] == [None, place]
+
+
+def test_the_most_that_a_team_could_have_counts_installed_units_and_limits() -> None:
+    site = Site()
+    site.node(10, count=2)
+    a, b = site.team(4, borrow=3), site.team(6, lend=2)
+    site.runs(b, 1, units=6)
+    site.cordon(2)
+    tree, lines = in_use(site.world())
+
+    # a: its 4 and 3 more. b: its 6, a's 4, and the 10 that are promised to nobody, one node cordoned or not.
+    assert (lines[1].most(tree.number[a]), lines[1].most(tree.number[b])) == (7, 20)
+
+
+@pytest.mark.parametrize(
+    ("total", "idle", "parts"),
+    [
+        (5, [("x", 3), ("y", 3), ("z", 3)], (("x", 2), ("y", 2), ("z", 1))),
+        (3, [("x", 1), ("y", 5)], (("x", 1), ("y", 2))),
+        (9, [("x", 2), ("y", 3)], (("x", 2), ("y", 3))),
+        (1, [("x", 1), ("y", 5)], (("y", 1),)),
+        (2, [("x", 0), ("y", -1)], ()),
+        (0, [("x", 4)], ()),
+    ],
+)
+def test_lenders_lend_in_proportion_largest_remainder_first(
+    total: int, idle: list[tuple[str, int]], parts: tuple[tuple[str, int], ...]
+) -> None:
+    assert pro_rata(total, idle) == parts

@@ -1,0 +1,1 @@
+"""Mutation runs on the rules: ``python -m tests.mutation quota`` (docs/mutation.md)."""
