@@ -21,7 +21,7 @@ from queues.simulation.expected import Basis, Cause, Expected, Present, Unknown
 
 HORIZON: Milliseconds = 7 * 24 * HOUR
 MOST_STARTS = 2000
-EXACT_STEPS = 50
+EXACT_STEPS = 100
 """Decisions from which on those are taken together that lie within 1/``GRAIN`` of how far ahead they are."""
 GRAIN = 20
 CYCLE: Milliseconds = 10_000
@@ -87,9 +87,6 @@ class Forward:
         if self.stopped is not None:
             return False
         self._decide()
-        if self._outcome.admissions and self._rows and self._steps < EXACT_STEPS:
-            # As the loop does: what has just started may be what somebody's hold waits for.
-            self._decide()
         self._steps += 1
         self.stopped = self._over() or self._go_on()
         return self.stopped is None
@@ -234,8 +231,8 @@ class Forward:
                 self._timer(hold.at)
         if any(claim.pending for claim in outcome.claims):
             self._timer(self._now + MINUTE)
-        if outcome.keeps and outcome.admissions:
-            # Who keeps may now have a right against those who have just started.
+        if outcome.admissions and (outcome.keeps or self._steps < EXACT_STEPS):
+            # Who keeps may now have a right against those who have just started, and a hold may wait for one of them.
             self._timer(self._now + CYCLE)
 
     def _admit(self, admission: Admission) -> None:

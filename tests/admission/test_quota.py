@@ -196,3 +196,16 @@ def test_lenders_lend_in_proportion_largest_remainder_first(
     total: int, idle: list[tuple[str, int]], parts: tuple[tuple[str, int], ...]
 ) -> None:
     assert pro_rata(total, idle) == parts
+
+
+def test_a_flavor_is_overcommitted_only_where_its_ready_units_together_do_not_suffice() -> None:
+    site = Site()
+    site.node(8, count=2)
+    site.team(16)
+
+    _, lines = in_use(site.world())
+    assert not lines[1].overcommitted
+
+    site.cordon(2)
+    _, lines = in_use(site.world())
+    assert lines[1].overcommitted

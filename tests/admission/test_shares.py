@@ -1,6 +1,9 @@
 """Fair shares, by hand: SEMANTICS 3."""
 
-from queues.admission.shares import Share
+from queues.admission.quota import in_use
+from queues.admission.shares import Share, borrowed, counted
+from queues.admission.world import Quota
+from tests.admission.site import Site
 
 
 def test_nobody_is_below_one_who_borrows_nothing() -> None:
@@ -20,3 +23,25 @@ def test_ranks_sort_as_shares_do() -> None:
 
 def test_ranks_of_large_numbers_are_exact() -> None:
     assert Share(10**20, 2).rank(6) < Share(10**20 + 1, 2).rank(6)
+
+
+def test_what_is_borrowed_is_counted_by_value_with_the_ask_in_use() -> None:
+    site = Site()
+    site.flavor("t4")
+    site.flavor("h100", value=4000)
+    site.node(20, flavor=1)
+    site.node(20, flavor=2)
+    department = site.team(quotas=())
+    team = site.team(quotas=(Quota(flavor=1, guaranteed=10, lend_limit=4),), parent=department)
+    site.runs(team, 1, units=9)
+    site.runs(team, 2, units=1, flavor=2)
+    tree, lines = in_use(site.world())
+    place, above = tree.number[team], tree.number[department]
+
+    # Of the 10 the team keeps 6 back and lends 4. It uses 9, and one h100 that nobody promised.
+    assert borrowed(lines, place) == borrowed(lines, above) == 4000
+    assert counted(lines, place, ((1, 2),), place, only_needs=True) == 1000
+    assert counted(lines, place, ((1, 2),), place, only_needs=False) == 5000
+    # 11 are 5 above what is kept back, one more than the 4 that the department has of the team.
+    assert counted(lines, place, ((1, 2),), above, only_needs=True) == 1000
+    assert counted(lines, place, ((1, 1), (2, 2)), above, only_needs=False) == 12000

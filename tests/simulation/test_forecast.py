@@ -213,7 +213,7 @@ def test_far_ends_are_taken_together() -> None:
     line = [site.waits(team, 1, gang=1, minutes=1000 - place) for place in range(200)]
     now = present(site, {})
 
-    found = minutes(run(now, steps=70))
+    found = minutes(run(now, steps=120))
 
     assert len(found) == 200
     assert [found[job][0] for job in line[:49]] == [600 + place for place in range(1, 50)]

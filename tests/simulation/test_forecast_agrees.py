@@ -102,7 +102,18 @@ AFTER_A_START = [
 ]
 
 
+# What the owner keeps makes others start one cycle later, not at once.
+A_CYCLE_LATER = [("a", 1, 1, 1), ("a", 2, 1, 1), ("a", 2, 1, 1), ("a", 1, 1, 1), ("a", 1, 1, 1), ("b", 1, 3, 1)]
+
+
 @settings(max_examples=examples(40))
+@example(
+    jobs=[
+        {"team": team, "user": "u", "tasks": tasks, "units": units, "minutes": minutes}
+        for team, tasks, units, minutes in A_CYCLE_LATER
+    ],
+    hold_after=1,
+)
 @example(
     jobs=[
         {"team": team, "user": "u", "tasks": tasks, "units": units, "minutes": minutes}
