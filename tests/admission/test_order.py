@@ -186,3 +186,42 @@ def test_the_ranking_names_units_ahead_and_leaves_permanent_ones_out() -> None:
     assert never not in [row.job for row in rows]
     assert [row.job for row in site.ranking(limit=1)] == [first]
     assert site.ranking(flavor=2) == ()
+
+
+def test_the_ranking_meets_short_guarantees_evenly() -> None:
+    site = Site()
+    site.node(8, count=2)
+    a, b = site.team(16), site.team(8)
+    site.cordon(2)
+    mine, theirs = site.waits(a, tasks=8), site.waits(b, tasks=8, minutes=5)
+
+    rows = site.ranking()
+
+    # 1/16 is less than 1/8, 2/16 is not: then the older one.
+    assert [(row.job, row.units_ahead) for row in rows] == [(mine, 0), (theirs, 1)]
+
+
+def test_the_ranking_takes_users_in_turn_whatever_their_limits() -> None:
+    site = Site()
+    site.node(8)
+    team = site.team(8, per_user_limit=2)
+    first, third = (site.waits(team, gang=2, user=1, minutes=minutes) for minutes in (9, 8))
+    second = site.waits(team, gang=2, user=2, minutes=1)
+
+    assert [row.job for row in site.ranking()] == [first, second, third]
+
+
+def test_the_ranking_takes_firm_jobs_inside_only_where_they_are_covered() -> None:
+    site = Site()
+    site.node(8)
+    department = site.team()
+    a, b = site.team(2, parent=department), site.team(4, parent=department)
+    firm = site.waits(a, gang=4, minutes=9, preemptible=False)
+    covered = site.waits(a, gang=2, minutes=5, preemptible=False, user=7)
+    own = site.waits(b, gang=1)
+
+    rows = [row.job for row in site.ranking()]
+
+    # The department would be within its 6 with all of them, but a firm 4 is more than the team's 2.
+    assert rows.index(covered) < rows.index(own)
+    assert firm not in rows or rows.index(firm) > rows.index(own)

@@ -1,7 +1,7 @@
 """Fair shares, by hand: SEMANTICS 3."""
 
 from queues.admission.quota import in_use
-from queues.admission.shares import Share, borrowed, counted
+from queues.admission.shares import Share, borrowed, counted, fill
 from queues.admission.world import Quota
 from tests.admission.site import Site
 
@@ -45,3 +45,23 @@ def test_what_is_borrowed_is_counted_by_value_with_the_ask_in_use() -> None:
     # 11 are 5 above what is kept back, one more than the 4 that the department has of the team.
     assert counted(lines, place, ((1, 2),), above, only_needs=True) == 1000
     assert counted(lines, place, ((1, 1), (2, 2)), above, only_needs=False) == 12000
+    # An h100 more: two that nobody promised; the t4 are within their promise.
+    assert counted(lines, place, ((2, 1),), place, only_needs=False) == 8000
+
+
+def test_the_fill_is_told_only_of_overcommitted_flavors_for_every_node_of_the_path() -> None:
+    site = Site()
+    site.node(6)
+    site.node(4)
+    department = site.team()
+    team = site.team(10, lend=4, parent=department)
+    site.runs(team, 1, units=2)
+    tree, lines = in_use(site.world())
+    place = tree.number[team]
+    assert fill(lines, place, ((1, 1),)) == {}
+
+    site.cordon(2)
+    _, lines = in_use(site.world())
+
+    # The third unit is one of the six that are kept back: the department's use stays nothing of 4.
+    assert fill(lines, place, ((1, 1),)) == {place: Share(3, 10), tree.number[department]: Share(0, 4)}
