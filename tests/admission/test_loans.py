@@ -60,3 +60,16 @@ def test_the_units_of_a_team_are_split_between_its_borrowed_attempts() -> None:
         Part(flavor=1, borrower=2, lender=b, units=3),
         Part(flavor=1, borrower=2, lender=UNASSIGNED, units=5),
     )
+
+
+def test_who_comes_later_takes_what_is_left() -> None:
+    site = Site()
+    site.node(5)
+    a, b, c, d = site.team(), site.team(1), site.team(), site.team(4)
+    site.runs(a, 1, units=2)
+    site.runs(c, 1, units=3)
+    world = site.world()
+
+    # 2 of 1 + 4: 0.4 and 1.6, so both of d. Then 1 and 2 are left for c's 3.
+    assert teams(site) == [(a, d, 2), (c, b, 1), (c, d, 2)]
+    assert by_attempt(ledger(world), world, ()) == ()

@@ -1,8 +1,11 @@
 """Whose turn it is: SEMANTICS 3 and 4."""
 
+from dataclasses import replace
+
 from queues.admission.order import effective_priority
+from queues.admission.ranking import ranking
 from queues.admission.shares import Share
-from queues.admission.world import HOUR, Aging, QueueOrder, Quota
+from queues.admission.world import HOUR, Aging, Claim, Placed, QueueOrder, Quota
 from tests.admission.site import Site
 
 
@@ -225,3 +228,17 @@ def test_the_ranking_takes_firm_jobs_inside_only_where_they_are_covered() -> Non
     # The department would be within its 6 with all of them, but a firm 4 is more than the team's 2.
     assert rows.index(covered) < rows.index(own)
     assert firm not in rows or rows.index(firm) > rows.index(own)
+
+
+def test_tasks_that_a_claim_speaks_for_have_no_turn() -> None:
+    site = Site()
+    site.node(8)
+    team = site.team(8)
+    first = site.waits(team, tasks=3, minutes=9)
+    second = site.waits(team, gang=2)
+    placed = (Placed(group=0, node=1, tasks=1),)
+    claim = Claim(id=1, job=first, job_class=1, team=team, user=team, flavors=(1,), placed=placed)
+
+    rows = ranking(replace(site.world(), claims=(claim,)), site.heads())
+
+    assert [(row.job, row.units_ahead) for row in rows] == [(first, 0), (second, 2)]

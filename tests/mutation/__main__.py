@@ -54,7 +54,7 @@ class Finder(MetaPathFinder):
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """Return a mutated module."""
         loader = self._loaders.get(name)
-        return loader and spec_from_file_location(name, loader.path, loader=loader)
+        return spec_from_file_location(name, loader.path, loader=loader) if loader else None
 
 
 class Runner:
