@@ -122,3 +122,26 @@ def test_of_a_long_line_only_so_much_is_counted() -> None:
     found = told(site, job)
 
     assert (found.many, found.before, found.latest) == (True, 1000, None)
+
+
+def test_the_limit_of_its_class_is_the_limit_of_a_job_that_has_none() -> None:
+    site, team = full()
+    site.waits(team, 8, gang=1, minutes=90, priority=1)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+    first = site.classes[0]
+    site.classes[0] = replace(first, ask=replace(first.ask, time_limit=70 * MINUTE))
+
+    assert told(site, job) == Bound(eligible=NOW, guaranteed=True, before=1, longest=70 * MINUTE)
+
+
+def test_what_leaves_ends_and_what_runs_on_other_gpus_does_not_matter() -> None:
+    site, team = full()
+    site.runs(team, 1, units=0, leaving=True)
+    site.runs(team, 1, units=0, leaving=True, ends_by=NOW + 55 * MINUTE)
+    site.flavor("other")
+    site.node(8, flavor=2)
+    site.runs(team, 2, flavor=2)
+    site.runs(team, 2, flavor=2, ends_by=NOW + 900 * MINUTE)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+
+    assert told(site, job) == Bound(eligible=NOW, guaranteed=True, before=0, longest=55 * MINUTE)

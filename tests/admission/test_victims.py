@@ -1,5 +1,7 @@
 """What victims cost and who gives surplus back first, by hand: SEMANTICS 8."""
 
+from fractions import Fraction
+
 from queues.admission.board import Board
 from queues.admission.quota import Tree
 from queues.admission.victims import Candidate, Costs, dispute, portions, surplus_order
@@ -81,3 +83,54 @@ def test_surplus_goes_from_the_own_team_first_then_from_the_highest_share_and_th
 
     # Shares: little 3 / 4, much 4 / 1, and a weight of zero is above every share.
     assert order == [mine, last, third, second, first, first]
+
+
+def keys(site: Site, claimant: int, *sets: tuple[int, ...]) -> list[tuple[object, ...]]:
+    """Return what these sets of attempts cost a claimant's team that asks for nothing yet."""
+    world = site.world()
+    board = Board(world)
+    number = board.tree.number
+    option = board.case(world.classes[0]).shape.options[0]
+    costs = Costs(board, number[claimant], option, board.hard)
+
+    def candidate(job: int) -> Candidate:
+        attempt = next(row for row in world.attempts if row.job == job)
+        units = {attempt.flavors[0]: attempt.placed[0].tasks * attempt.groups[0].units}
+        return Candidate(attempt, attempt.placed, number[attempt.team], units, own=False, everything=units)
+
+    return [costs.key([candidate(job) for job in jobs]) for jobs in sets]
+
+
+def test_the_highest_shares_of_a_set_are_compared_first_and_a_weight_of_zero_is_above_all() -> None:
+    site = Site()
+    site.node(40)
+    owner, little, much = site.team(20), site.team(weight=4000), site.team()
+    free, modest = site.team(weight=0), site.team(2, weight=0)
+    a, b = site.runs(little, 1, units=3), site.runs(much, 1, units=4)
+    c, d = site.runs(free, 1), site.runs(modest, 1)
+    site.waits(owner)
+
+    both, endless, within = keys(site, owner, (a, b), (c,), (d,))
+
+    assert both[4] == ((0, Fraction(-4)), (0, Fraction(-3, 4)))
+    assert (endless[4], within[4]) == (((-1, Fraction(0)),), ((0, Fraction(0)),))
+
+
+def test_what_a_team_and_its_department_lose_of_their_promise_counts_once() -> None:
+    site = Site()
+    site.flavor("t4")
+    site.flavor("h100")
+    site.node(40, flavor=1)
+    site.node(8, flavor=2)
+    owner, department = site.team(20), site.team()
+    team, other = site.team(10, parent=department), site.team(5)
+    site.runs(team, 1, units=8)
+    victim = site.runs(team, 1, units=2)
+    site.runs(other, 1, units=5)
+    elsewhere = site.runs(other, 2, units=1, flavor=2)
+    site.waits(owner)
+
+    alone, together = keys(site, owner, (victim,), (victim, elsewhere))
+
+    # The team falls from 10 to 8 of the 10 it is promised; nobody is promised an h100.
+    assert (alone[1], together[1]) == (2000, 2000)
