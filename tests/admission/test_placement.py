@@ -180,3 +180,14 @@ def test_tasks_that_start_in_two_clusters_are_two_admissions() -> None:
 
     rows = [(row.job, row.tasks, [placed.node for placed in row.placed]) for row in decided.outcome.admissions]
     assert rows == [(job, 1, [east]), (job, 1, [west])]
+
+
+def test_a_gang_takes_the_fewest_nodes_of_unequal_ones() -> None:
+    site = Site()
+    site.node(4)
+    site.node(3)
+    site.node(2, count=2)
+    team = site.team(11)
+    job = site.waits(team, gang=9)
+
+    assert sorted(site.decide().nodes(job).values()) == [2, 3, 4]

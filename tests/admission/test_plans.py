@@ -1,0 +1,94 @@
+"""When a planned start still stands, by hand: SEMANTICS 7."""
+
+from dataclasses import replace
+
+from queues.admission.board import Board
+from queues.admission.plans import Plan, short
+from queues.admission.world import MINUTE, Placed, Standing
+from tests.admission.site import NOW, Site
+
+
+def planned(*, borrow: int | None = None, uses: int = 0) -> tuple[Plan, Board]:
+    """Return a plan for 4 units on one node of 8 in ten minutes, its ask counted, by a team that is promised 4."""
+    site = Site()
+    site.node(8)
+    team = site.team(4, borrow=borrow)
+    if uses:
+        site.runs(team, 1, units=uses)
+    site.waits(team, 4, gang=1)
+    row = site.classes[0]
+    site.classes[0] = replace(row, ask=replace(row.ask, time_limit=30 * MINUTE))
+    board = Board(site.world())
+    case = board.case(site.classes[0])
+    option = case.shape.options[0]
+    lines = {1: board.lines[1].copy()}
+    lines[1].take(case.place, 4)
+    plan = Plan(
+        job=1,
+        job_class=1,
+        user=1,
+        case=case,
+        option=option,
+        priority=0,
+        wait_from=NOW,
+        placed=(Placed(group=0, node=1, tasks=1),),
+        at=NOW + 10 * MINUTE,
+        standing=Standing.GUARANTEED,
+        node=None,
+        needs={1: (4, 0, 0, 1)},
+        spare={1: (4, 0, 0, 9)},
+        lines=lines,
+        limit=None,
+        grace=MINUTE,
+        evictions=0,
+        counted=frozenset(),
+    )
+    return plan, board
+
+
+def test_a_planned_job_runs_from_its_start_to_its_limit_and_grace() -> None:
+    plan, _ = planned()
+
+    assert [plan.in_use_at(NOW + minutes * MINUTE) for minutes in (9, 10, 40, 41)] == [False, True, True, False]
+    plan.limit = 5 * MINUTE
+    assert [plan.in_use_at(NOW + minutes * MINUTE) for minutes in (15, 16)] == [True, False]
+    plan.at = None
+    assert not plan.in_use_at(NOW)
+
+
+def test_a_plan_is_broken_by_what_it_needs_and_no_longer_finds() -> None:
+    plan, _ = planned()
+    plan.free(1, (-4, 0, -5, 0))
+    plan.free(2, (-9, -9, -9, -9))
+
+    # All units are taken but its own; memory is short, of which it needs none.
+    assert not plan.broken()
+
+    plan.free(1, (-1, 0, 0, 0))
+    assert plan.broken()
+
+
+def test_a_plan_is_broken_by_quota_that_others_have_taken() -> None:
+    plan, board = planned(borrow=2)
+    place = plan.case.place
+
+    # The team uses its 4 as planned and may have 2 more.
+    plan.change(place, {1: 2, 7: 9}, 1)
+    assert not plan.broken()
+    plan.change(place, {1: 1}, 1)
+    assert plan.broken()
+    plan.change(place, {1: 1}, -1)
+    assert not plan.broken()
+
+    plan.change_in({}, place)
+    plan.change_in(board.lines, place)
+    assert board.lines[1].usage[place] == 4
+
+
+def test_quota_is_short_above_the_limit_or_above_what_is_there() -> None:
+    (limited, _), (unlimited, _) = planned(borrow=2, uses=3), planned(uses=5)
+
+    # 3 + 4 is more than 4 + 2; 5 + 4 is more than 8.
+    assert short(limited.lines[1], limited.case.place)
+    assert short(unlimited.lines[1], unlimited.case.place)
+    assert not short(planned(uses=4)[0].lines[1], 1)
