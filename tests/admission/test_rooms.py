@@ -43,3 +43,4 @@ def test_rooms_are_added_and_taken_part_by_part() -> None:
     assert minus((11, 22, 33, 44), (10, 20, 30, 40)) == (1, 2, 3, 4)
     assert negative((1, 2, -3, 4)) == (-1, -2, 3, -4)
     assert least((1, 20, 3, 40), (10, 2, 30, 4)) == (1, 2, 3, 4)
+    assert least((5, 6, 7, 8), (9, 9, 9, 9)) == least((9, 9, 9, 9), (5, 6, 7, 8)) == (5, 6, 7, 8)

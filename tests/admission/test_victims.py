@@ -5,7 +5,7 @@ from fractions import Fraction
 from queues.admission.board import Board
 from queues.admission.quota import Tree
 from queues.admission.victims import Candidate, Costs, dispute, portions, surplus_order
-from queues.admission.world import HOUR, JobShape, Placed
+from queues.admission.world import HOUR, JobShape, Placed, Policy
 from tests.admission.site import NOW, Site
 
 
@@ -98,6 +98,8 @@ def keys(site: Site, claimant: int, *sets: tuple[int, ...]) -> list[tuple[object
         units = {attempt.flavors[0]: attempt.placed[0].tasks * attempt.groups[0].units}
         return Candidate(attempt, attempt.placed, number[attempt.team], units, own=False, everything=units)
 
+    for (job,) in (jobs for jobs in sets if len(jobs) == 1):
+        assert costs.of_one(candidate(job)) == costs.key([candidate(job)])
     return [costs.key([candidate(job) for job in jobs]) for jobs in sets]
 
 
@@ -134,3 +136,14 @@ def test_what_a_team_and_its_department_lose_of_their_promise_counts_once() -> N
 
     # The team falls from 10 to 8 of the 10 it is promised; nobody is promised an h100.
     assert (alone[1], together[1]) == (2000, 2000)
+
+
+def test_the_newest_victims_are_named_first() -> None:
+    site = Site(policy=Policy(recall=True))
+    site.node(4)
+    owner, other = site.team(4), site.team()
+    site.runs(other, 1, units=2)
+    site.runs(other, 1, units=2)
+    site.waits(owner, 4, gang=1)
+
+    assert [row.attempt for row in site.decide().outcome.evictions] == [2, 1]
