@@ -42,6 +42,7 @@ def planned(*, borrow: int | None = None, uses: int = 0) -> tuple[Plan, Board]:
         grace=MINUTE,
         evictions=0,
         counted=frozenset(),
+        beside={},
     )
     return plan, board
 
