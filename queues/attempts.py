@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import BooleanField, Case, Count, ExpressionWrapper, Max, Min, Q, When
+from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Min, Q
 from django.db.models.expressions import Combinable, RawSQL
 from django.db.models.functions import Coalesce
 
@@ -68,7 +68,7 @@ def attempts(now: datetime) -> tuple[Attempt, ...]:
     tasks = tasks.annotate(claimed=_is(eviction__isnull=False))
     starting = Count("id", filter=Q(state=TaskState.PENDING))
     counts = {"held": Count("id"), "starting": starting, "told": Max("eviction__at"), "saved": Max("saved_at")}
-    unsaved = Case(When(saved__isnull=False, then=Min(Coalesce("saved_at", "started_at"))))
+    unsaved = Min(Coalesce("saved_at", "started_at"))
     for row in tasks.values_list(*COLUMNS).annotate(**counts).annotate(unsaved=unsaved):
         holding[row[0]].append(Holding(*row))
     found = _known.read(warm.versions(_WAVES, [sorted(HOLDING)]), _read_waves)

@@ -11,11 +11,13 @@ import time
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from secrets import SystemRandom
 from types import TracebackType
 from typing import ClassVar, Self
 
 READY_SECONDS = 60
 NOBODY = 65534
+PORTS = range(20_000, 32_000)
 
 
 class StartFailed(Exception):
@@ -42,10 +44,15 @@ def valkey_program() -> Path:
 
 
 def free_port() -> int:
-    """Return a TCP port on which nobody listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a TCP port on which nobody listens now; raise StartFailed where there is none.
+
+    It lies below those that systems give to outgoing connections, any of which could take it before its server listens.
+    """
+    for port in SystemRandom().sample(PORTS, 200):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise StartFailed(f"no free port was found between {PORTS.start} and {PORTS.stop}")
 
 
 def listens(port: int) -> bool:

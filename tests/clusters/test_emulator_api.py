@@ -36,7 +36,7 @@ def test_discovery_names_every_kind_with_its_verbs(talk: Talk) -> None:
     assert not core["nodes"]["namespaced"]
     assert "watch" in core["pods"]["verbs"]
     assert batch == {"jobs", "jobs/status"}
-    assert groups == {"batch", "coordination.k8s.io", "scheduling.k8s.io"}
+    assert groups == {"batch", "coordination.k8s.io", "resource.k8s.io", "scheduling.k8s.io"}
     assert talk.get("/api")["versions"] == ["v1"]
     assert talk.get("/apis/batch")["preferredVersion"]["groupVersion"] == "batch/v1"
 

@@ -1,6 +1,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -160,3 +161,17 @@ def test_valkey_answers_and_keeps_nothing(private: Path) -> None:
 
 def test_a_free_port_is_one_on_which_nobody_listens() -> None:
     assert not listens(free_port())
+
+
+def test_a_free_port_is_not_one_that_an_outgoing_connection_may_take() -> None:
+    first, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+
+    assert all(free_port() < first for _ in range(20))
+
+
+def test_a_port_that_somebody_has_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = free_port()
+        monkeypatch.setattr(servers.SystemRandom, "sample", lambda *_: [taken.getsockname()[1], free])
+
+        assert free_port() == free

@@ -214,11 +214,12 @@ def test_the_priority_class_is_mirrored_and_never_preempts(ground: Ground) -> No
 
     ground.cluster.launch(launch)
 
-    mirrored = ground.send("get", f"/apis/scheduling.k8s.io/v1/priorityclasses/tidegate-class-{ground.key}")
+    name = names.priority_class_name(f"class-{ground.key}", 2_000_000_000)
+    mirrored = ground.send("get", f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
     assert (mirrored["value"], mirrored["preemptionPolicy"]) == (1_000_000_000, "Never")
     pod = until(lambda: ground.pods(launch))[0]
     spec = ground.send("get", f"/api/v1/namespaces/{ground.namespace}/pods/{pod.name}")["spec"]
-    assert spec["priorityClassName"] == f"tidegate-class-{ground.key}"
+    assert spec["priorityClassName"] == name
 
 
 def test_a_gang_finds_itself_through_a_service_that_goes_with_it(ground: Ground) -> None:
