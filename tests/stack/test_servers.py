@@ -14,6 +14,7 @@ import psycopg
 import pytest
 import redis
 
+from stack import servers
 from stack.servers import Postgres, StartFailed, Valkey, free_port, listens
 
 ROOT = Path(__file__).resolve().parents[2]
