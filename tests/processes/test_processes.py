@@ -109,15 +109,22 @@ def test_a_worker_killed_between_creates_leaves_each_object_exactly_once(town: T
 
 def test_the_loop_heals_after_a_restart_of_redis(town: Town) -> None:
     town.watcher()
-    town.worker(beat=True)
+    worker = town.worker(beat=True)
     town.submit()
     town.until(all_succeeded)
+
+    def healed() -> bool:
+        # Celery ends a worker that loses its broker while it connects; whoever runs it starts it again.
+        nonlocal worker
+        if worker.poll() is not None:
+            worker = town.worker(beat=True)
+        return all_succeeded()
 
     town.valkey.stop()
     town.submit()
     port, data = town.valkey.port, town.valkey.data
     town.valkey = type(town.valkey)(data, port=port).start()
-    took = town.until(all_succeeded)
+    took = town.until(healed)
 
     assert took < 60
     assert Wave.objects.count() == 2
