@@ -33,7 +33,9 @@ class Pods:
     whose product is how many pods there are at once; a number that is absent is 1. ``most`` leads to a cap of them.
 
     Where a kind has no template, ``resources`` leads to what each pod asks for. ``job`` leads to the spec of a Job
-    around the template.
+    around the template. ``fields`` are all that a part may have (a single part is told by its kind's ``inside``),
+    ``needed`` leads to a number that it must say, and ``settled`` to further numbers that a launch sets to the first
+    of the ``counts``, so that no more pods run than were counted.
     """
 
     at: Path
@@ -44,6 +46,9 @@ class Pods:
     single: bool = False
     resources: Path = ()
     job: Path | None = None
+    fields: frozenset[str] = frozenset()
+    needed: Path = ()
+    settled: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +57,9 @@ class Kind:
 
     ``suspend`` leads to the flag that keeps it waiting, ``deadline`` to its own time limit in seconds. ``forced`` are
     fields that a launch sets whatever was written, so that pods end with their object. ``dropped`` are fields that a
-    launch takes out, ``refused`` fields that are not taken, with the reason, and ``fields`` all that the spec may have.
+    launch takes out, ``refused`` fields that are not taken, with the reason, and ``fields`` all that the spec may have;
+    ``inside`` says the same of mappings in it, and ``only`` names fields with the one value that is taken, and why.
+    ``env`` leads to variables of pods that have no template.
 
     ``overrides`` leads to changes of pods whose template lies elsewhere, and ``family`` names the label by which such
     pods name their object. ``ordinal`` names a label of pods that counts copies of a part, ``index`` the label or
@@ -65,6 +72,7 @@ class Kind:
     plural: str
     pods: tuple[Pods, ...]
     fields: frozenset[str]
+    inside: tuple[tuple[Path, frozenset[str]], ...] = ()
     succeeded: tuple[Sign, ...]
     failed: tuple[Sign, ...]
     suspend: Path = ("spec", "suspend")
@@ -75,6 +83,8 @@ class Kind:
     ordinal: str = ""
     index: str = ""
     overrides: Path = ()
+    env: Path = ()
+    only: tuple[tuple[Path, str, str], ...] = ()
     family: str = ""
     adopts: bool = False
 
@@ -115,7 +125,7 @@ JOB_FIELDS = frozenset(
     {
         *("parallelism", "completions", "completionMode", "template", "suspend", "activeDeadlineSeconds"),
         *("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes", "podFailurePolicy", "successPolicy"),
-        *("podReplacementPolicy", "ttlSecondsAfterFinished", "selector", "manualSelector"),
+        "podReplacementPolicy",
     }
 )
 JOB = Kind(
@@ -145,6 +155,7 @@ JOB_SET = Kind(
             template=("template", "spec", "template"),
             counts=(("replicas",), ("template", "spec", "parallelism")),
             job=("template", "spec"),
+            fields=frozenset({"name", "groupName", "replicas", "template", "dependsOn"}),
         ),
     ),
     fields=frozenset(
@@ -164,12 +175,13 @@ JOB_SET = Kind(
     index=names.COMPLETION_INDEX,
     adopts=True,
 )
+_REPLICAS = frozenset({"replicas", "restartPolicy", "template"})
 PYTORCH_JOB = Kind(
     name="PyTorchJob",
     group="kubeflow.org",
     version="v1",
     plural="pytorchjobs",
-    pods=(Pods(at=("spec", "pytorchReplicaSpecs")),),
+    pods=(Pods(at=("spec", "pytorchReplicaSpecs"), fields=_REPLICAS),),
     fields=frozenset({"pytorchReplicaSpecs", "runPolicy", "nprocPerNode"}),
     succeeded=(Sign(condition="Succeeded"),),
     failed=(Sign(condition="Failed"),),
@@ -188,7 +200,7 @@ MPI_JOB = Kind(
     group="kubeflow.org",
     version="v2beta1",
     plural="mpijobs",
-    pods=(Pods(at=("spec", "mpiReplicaSpecs")),),
+    pods=(Pods(at=("spec", "mpiReplicaSpecs"), fields=_REPLICAS),),
     fields=frozenset(
         {
             *("mpiReplicaSpecs", "runPolicy", "slotsPerWorker", "mpiImplementation", "launcherCreationPolicy"),
@@ -223,13 +235,23 @@ TRAIN_JOB = Kind(
             name="node",
             single=True,
             resources=("resourcesPerNode",),
+            # What its runtime says instead is not seen here.
+            needed=("numNodes",),
         ),
     ),
     fields=frozenset({"runtimeRef", "trainer", "initializer", "labels", "annotations", "suspend"}),
+    inside=(
+        (
+            ("spec", "trainer"),
+            frozenset({"image", "command", "args", "env", "numNodes", "numProcPerNode", "resourcesPerNode"}),
+        ),
+    ),
     succeeded=(Sign(condition="Complete"),),
     failed=(Sign(condition="Failed"),),
     refused=((("spec", "managedBy"), "another controller would run it"),),
     overrides=("spec", "podSpecOverrides"),
+    env=("spec", "trainer", "env"),
+    only=((("spec", "runtimeRef", "kind"), "ClusterTrainingRuntime", "its pods are not seen here"),),
     family="jobset.sigs.k8s.io/jobset-name",
     index=names.COMPLETION_INDEX,
 )
@@ -240,7 +262,19 @@ RAY_JOB = Kind(
     plural="rayjobs",
     pods=(
         Pods(at=("spec", "rayClusterSpec", "headGroupSpec"), counts=(), name="head", single=True),
-        Pods(at=("spec", "rayClusterSpec", "workerGroupSpecs"), name="groupName"),
+        Pods(
+            at=("spec", "rayClusterSpec", "workerGroupSpecs"),
+            name="groupName",
+            counts=(("replicas",), ("numOfHosts",)),
+            # KubeRay runs at least and at most so many, whatever replicas says.
+            settled=(("replicas",), ("minReplicas",), ("maxReplicas",)),
+            fields=frozenset(
+                {
+                    *("groupName", "replicas", "minReplicas", "maxReplicas", "numOfHosts", "rayStartParams"),
+                    *("template", "resources", "labels", "idleTimeoutSeconds"),
+                }
+            ),
+        ),
     ),
     fields=frozenset(
         {
@@ -248,6 +282,23 @@ RAY_JOB = Kind(
             *("entrypointNumCpus", "entrypointNumGpus", "entrypointResources", "shutdownAfterJobFinishes"),
             *("activeDeadlineSeconds", "backoffLimit", "submitterConfig", "ttlSecondsAfterFinished"),
         }
+    ),
+    # Left out: what opens the head to the world, and what starts or stops pods of its own.
+    inside=(
+        (
+            ("spec", "rayClusterSpec"),
+            frozenset(
+                {
+                    *("rayVersion", "headGroupSpec", "workerGroupSpecs", "enableInTreeAutoscaling"),
+                    *("autoscalerOptions",),
+                }
+            ),
+        ),
+        (
+            ("spec", "rayClusterSpec", "headGroupSpec"),
+            frozenset({"rayStartParams", "template", "resources", "labels"}),
+        ),
+        (("spec", "submitterConfig"), frozenset({"backoffLimit"})),
     ),
     succeeded=(
         Sign(field="jobStatus", value="SUCCEEDED"),
@@ -269,6 +320,7 @@ RAY_JOB = Kind(
     ),
 )
 
+_PLACES_ITSELF = "alpha.jobset.sigs.k8s.io/"
 KINDS: tuple[Kind, ...] = (JOB, JOB_SET, PYTORCH_JOB, TRAIN_JOB, MPI_JOB, OLD_MPI_JOB, RAY_JOB)
 BY_KEY: Mapping[str, Kind] = {kind.key: kind for kind in KINDS}
 
@@ -292,6 +344,45 @@ def pod_counts(kind: Kind, manifest: Json) -> Iterator[tuple[str, object]]:
                 said = at(found, path) if path else None
                 if said is not None:
                     yield pointer((*where, *path)), said
+
+
+def unsaid(kind: Kind, manifest: Json) -> Iterator[str]:
+    """Yield a pointer to each number that a part must say and does not."""
+    for pods in kind.pods:
+        for found, _, where in _written(pods, manifest):
+            if pods.needed and at(found, pods.needed) is None:
+                yield pointer((*where, *pods.needed))
+
+
+def whole_parts(kind: Kind, manifest: Json) -> Iterator[tuple[str, Json, frozenset[str]]]:
+    """Yield what an object has inside its spec of which all fields are known: its pointer, itself, and these."""
+    for path, fields in kind.inside:
+        yield pointer(path), mapping(at(manifest, path)), fields
+    for pods in kind.pods:
+        for found, _, where in _written(pods, manifest) if pods.fields else ():
+            yield pointer(where), found, pods.fields
+
+
+def places_itself(manifest: object, where: Path = ()) -> Iterator[str]:
+    """Yield a pointer to each annotation by which JobSet chooses nodes or domains of its own."""
+    if isinstance(manifest, list):
+        for place, inner in enumerate(manifest):
+            yield from places_itself(inner, (*where, str(place)))
+    elif isinstance(manifest, Mapping):
+        for key in mapping(manifest.get("annotations")):
+            if str(key).startswith(_PLACES_ITSELF):
+                yield pointer((*where, "annotations", str(key)))
+        for key, inner in manifest.items():
+            yield from places_itself(inner, (*where, str(key)))
+
+
+def settle(kind: Kind, manifest: Json) -> None:
+    """Write as many pods as were counted wherever an object says how many."""
+    for pods in kind.pods:
+        for found, _, _ in _written(pods, manifest) if pods.settled else ():
+            if isinstance(found, dict):
+                for path in pods.settled:
+                    put(found, path, _number(at(found, pods.counts[0])))
 
 
 def has_succeeded(kind: Kind, manifest: Json) -> bool:
@@ -343,6 +434,21 @@ def drop(manifest: Json, path: Path) -> None:
 def pointer(path: Path) -> str:
     """Return a path as a JSON pointer."""
     return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
+
+
+def differences(one: object, other: object, at_path: Path = ()) -> Iterator[str]:
+    """Yield a pointer to each field that only one of two objects has, or that differs in them."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in dict.fromkeys((*one, *other)):
+            if key in one and key in other:
+                yield from differences(one[key], other[key], (*at_path, str(key)))
+            else:
+                yield pointer((*at_path, str(key)))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for place, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from differences(left, right, (*at_path, str(place)))
+    elif one != other:
+        yield pointer(at_path)
 
 
 def mapping(found: object) -> Json:

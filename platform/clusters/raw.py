@@ -33,6 +33,8 @@ def new(launch: Launch, raw: RawObject) -> Manifest:
         kinds.drop(made, path)
     for path, value in kind.forced:
         kinds.put(made, path, value)
+    _clean(made.get("spec"))
+    kinds.settle(kind, made)
     kinds.put(made, kind.suspend, value=False)
     for number, part in enumerate(kinds.parts(kind, made)):
         template, group = part.template, _group_of(launch, part)
@@ -200,11 +202,24 @@ def _keep_from_preempting(template: Manifest, launch: Launch) -> None:
     spec.setdefault("enableServiceLinks", False)
 
 
+def _clean(found: object) -> None:
+    """Take labels and annotations that are ours or another queue's out of all that is made of an object."""
+    if isinstance(found, list):
+        for inner in found:
+            _clean(inner)
+    elif isinstance(found, dict):
+        for key in ("labels", "annotations"):
+            if isinstance(found.get(key), dict):
+                found[key] = _theirs(found[key])
+        for inner in found.values():
+            _clean(inner)
+
+
 def _theirs(found: Mapping[str, str] | None) -> dict[str, str]:
     return {
         key: value
         for key, value in (found or {}).items()
-        if not key.startswith((*ALIEN, *_SERVERS, f"{names.PREFIX}/"))
+        if not str(key).startswith((*ALIEN, *_SERVERS, f"{names.PREFIX}/"))
     }
 
 

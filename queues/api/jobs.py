@@ -233,7 +233,8 @@ class ManifestView(RestView):
     @extend_schema(operation_id="getManifest", responses=shapes.ManifestOut)
     def get(self, request: Request, uid: UUID) -> Response:
         """Show the Kubernetes objects that a job has, or would get."""
-        return self.answer({"items": list(queries.manifest(self.actor, uid))})
+        found = queries.manifest(self.actor, uid)
+        return self.answer({"items": list(found.objects), "changed": list(found.changed)})
 
 
 def _shown(view: RestView, uid: UUID) -> Response:

@@ -2,20 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, F, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
-from clusters import manifests, rendezvous
-from clusters.port import Launch
+from clusters import kinds, manifests, raw, rendezvous
+from clusters.port import Launch, RawObject
 from queues import exits
 from queues.evictions import ANOTHER
 from queues.launches import launch_of, launches_of
 from queues.models import Job, JobEvent, KeptLog, Node, Task, TaskGroup, Wave
 from queues.queries.jobs import flavor_names, visible_job
-from queues.queries.rows import AttemptRow, EventRow, TaskRow, WaveRow
+from queues.queries.rows import AttemptRow, EventRow, Manifests, TaskRow, WaveRow
 from queues.spec.hidden import masked
 from tenants.models import Flavor
 from tenants.permissions import Actor
@@ -149,7 +148,7 @@ def _task(task: Task, *, kept: bool) -> TaskRow:
     )
 
 
-def manifest(by: Actor, uid: UUID) -> tuple[dict[str, Any], ...]:
+def manifest(by: Actor, uid: UUID) -> Manifests:
     """Return the Kubernetes objects of a visible job's newest wave, or those that it would get where it has none."""
     job = visible_job(by, uid)
     wave = Wave.objects.filter(job=job, base__isnull=True).order_by("-number").first()
@@ -158,11 +157,20 @@ def manifest(by: Actor, uid: UUID) -> tuple[dict[str, Any], ...]:
     else:
         wave.job = job
         launch = launches_of([wave])[wave.id]
+    if launch.raw is not None:
+        return _written(launch, launch.raw)
     objects = [manifests.job(launch, group) for group in launch.groups]
     if rendezvous.needs_service(launch):
         owner = {"metadata": {**objects[0]["metadata"], "uid": "(given by Kubernetes)"}}
         objects.append(manifests.service(launch, owner=owner))
-    return tuple(masked(each) for each in objects)
+    return Manifests(objects=tuple(masked(each) for each in objects))
+
+
+def _written(launch: Launch, wanted: RawObject) -> Manifests:
+    """Return what people wrote as it is sent to the cluster, or as the object there is let run."""
+    kind = kinds.BY_KEY[wanted.kind]
+    sent = raw.release(launch, dict(wanted.manifest), kind) if wanted.adopted else raw.new(launch, wanted)
+    return Manifests(objects=(masked(sent),), changed=tuple(kinds.differences(wanted.manifest, sent)))
 
 
 def _imagined(job: Job) -> Launch:

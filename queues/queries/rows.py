@@ -303,6 +303,14 @@ class QuotaPreview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Manifests:
+    """Kubernetes objects of a job; ``changed`` points to what Tidegate sets or takes out of one that people wrote."""
+
+    objects: tuple[dict[str, Any], ...]
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventRow:
     """Something that happened to a job."""
 

@@ -28,6 +28,7 @@ from queues.spec.forms import (
     SHARED,
 )
 from queues.spec.hidden import HIDDEN, SAY_AGAIN
+from queues.spec.podrules import DEVICES, NO_DEVICES, PAST_THE_QUEUE
 from queues.spec.topology import topology
 from queues.spec.values import TEST_ANNOTATIONS, Catalog, FlavorChoice, Run, SpecGroup, TeamChoice
 from tenants.allowances import Allowance
@@ -165,6 +166,8 @@ class Groups:
         for place, name in named:
             if name.startswith("TIDEGATE_"):
                 run.wrong(run.at(place, name), "reserved", f"{name} is set by Tidegate itself", given=name)
+            if name in DEVICES and (place == "secret_env" or dict(found.env)[name].lower() not in NO_DEVICES):
+                run.wrong(run.at(place, name), "not_allowed", f"{name} {PAST_THE_QUEUE}", given=name)
         run.close()
         return found
 

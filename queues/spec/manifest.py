@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from clusters import kinds, names, quantities, raw
+from queues.inventory import is_gpu
 from queues.spec import containers as asks
 from queues.spec import podrules
 from queues.spec.fields import MOST_NAMES, Section, kind, show
 from queues.spec.forms import LABEL_KEY, MOST_CPU_MILLI, MOST_GROUPS, MOST_LABELS, MOST_MEMORY, MOST_TASKS, MOST_UNITS
 from queues.spec.hidden import SAY_AGAIN, credentials
 from queues.spec.values import API_VERSION, FlavorChoice, Run, SpecGroup, TeamChoice
+from tenants.allowances import Allowance
 
 if TYPE_CHECKING:
     from clusters.kinds import Kind, Part
@@ -174,10 +176,26 @@ class Manifest:
                 name = pointer.rpartition("/")[2]
                 detail = f"{name} is a whole number from 0 to {MOST_COUNT}, not {show(said)}"
                 self._wrong(pointer, "not_a_whole_number", detail, given=said, allowed=(0, MOST_COUNT))
+        self._inside(kind)
         for part in kinds.parts(kind, self.manifest):
             self._metadata(part.template, part.pointer)
             if part.job is not None:
                 self._only(part.job, kinds.JOB_FIELDS, part.job_pointer, "Job is taken without it")
+
+    def _inside(self, kind: Kind) -> None:
+        """Note what is not taken between the spec and its pods, where pods could hide or change their number."""
+        for pointer, found, fields in kinds.whole_parts(kind, self.manifest):
+            self._only(found, fields, pointer, f"{kind.name} is taken without it")
+        for pointer in kinds.unsaid(kind, self.manifest):
+            self._wrong(pointer, "required", f"{pointer.rpartition('/')[2]} is needed: how many pods run is counted")
+        for path, taken, why in kind.only:
+            if kinds.at(self.manifest, path) not in (None, taken) and Allowance.PRIVILEGED not in self.team.allows:
+                said = show(kinds.at(self.manifest, path))
+                allow = f"only {taken} is taken, where an admin has not allowed more ({Allowance.PRIVILEGED})"
+                self._wrong(kinds.pointer(path), "not_allowed", f"{said} is not taken: {why}; {allow}")
+        for pointer in kinds.places_itself(self.manifest):
+            self._wrong(pointer, "not_allowed", "JobSet would place pods by it: say tidegate.io/topology instead")
+        podrules.check_env(self._section(), kinds.at(self.manifest, kind.env), self.start + kinds.pointer(kind.env))
 
     def _metadata(self, found: Json, pointer: str) -> None:
         """Note what is no label or annotation of an object or a pod template."""
@@ -196,7 +214,8 @@ class Manifest:
     def _group(self, part: Part) -> SpecGroup | None:
         pod, pointer = part.spec, f"{part.pointer}/spec"
         if self.kind is not None and not self.kind.overrides:
-            podrules.check(self._section(), pod, self.start + pointer, team=self.team.name, allowed=self.team.allows)
+            where = self.start + part.pointer
+            podrules.check(self._section(), part.template, where, team=self.team.name, allowed=self.team.allows)
         elif self.kind is not None:
             pointer = part.pointer
         asked = self._asked(pod, pointer)
@@ -207,9 +226,10 @@ class Manifest:
             unknown = ", ".join(sorted(resource for resource in asked if "/" in resource))
             self._wrong(pointer, "no_gpus", f"it asks for {unknown}, which no GPU type has; add limits of one that has")
             return None
-        if len(counted) > 1:
+        gpus = {resource for resource in asked if resource in counted or is_gpu(resource)}
+        if len(gpus) > 1:
             self._wrong(
-                pointer, "two_resources", f"a pod may ask for one of {', '.join(sorted(counted))}, not for several"
+                pointer, "two_resources", f"a pod may ask for one of {', '.join(sorted(gpus))}, not for several"
             )
         resource, units = next(iter(counted.items()))
         if part.pods > MOST_TASKS or units > MOST_UNITS:

@@ -94,9 +94,10 @@ def tab_rows(by: Actor, detail: JobDetail, tab: str) -> dict[str, object]:
     if tab == "events":
         return {"events": queries.events(by, uid, newest_first=True)}
     if tab == "spec":
-        manifest = yaml.safe_dump_all(queries.manifest(by, uid), sort_keys=False, allow_unicode=True)
+        found = queries.manifest(by, uid)
+        manifest = yaml.safe_dump_all(found.objects, sort_keys=False, allow_unicode=True)
         hides = next(hidden.credentials(detail.spec), None) is not None
-        return {"spec": dump(detail.spec), "manifest": manifest, "hides": hides}
+        return {"spec": dump(detail.spec), "manifest": manifest, "changed": found.changed, "hides": hides}
     return {}
 
 

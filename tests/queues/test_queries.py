@@ -16,6 +16,7 @@ from queues.queries.rows import JobPage
 from queues.states import JobState, TaskState
 from tenants.errors import NotFound, Unreadable
 from tenants.permissions import Actor
+from tests.queues import manifests as written_objects
 from tests.queues.lab import MINUTE, NOW, Lab
 from tests.queues.test_services import statements
 
@@ -344,12 +345,42 @@ def test_the_manifest_is_what_kubernetes_gets(lab: Lab, *, started: bool) -> Non
     if started:
         lab.start(job)
 
-    work, service = queries.manifest(lab.ann, job.uid)
+    work, service = queries.manifest(lab.ann, job.uid).objects
 
     container = work["spec"]["template"]["spec"]["containers"][0]
     assert (work["kind"], work["spec"]["completions"], service["kind"]) == ("Job", 2, "Service")
     assert container["image"] == "reg.example/train:1"
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "8"
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_the_manifest_of_a_written_job_is_what_was_written_with_our_fields(lab: Lab, *, started: bool) -> None:
+    written = written_objects.job_set(parts={"a": (1, 2, 8)})
+    job = services.submit(spec=written, by=lab.ann, now=NOW).job
+    if started:
+        lab.start(job, lab.nodes[0], lab.nodes[1])
+
+    found = queries.manifest(lab.ann, job.uid)
+
+    (sent,) = found.objects
+    (part,) = sent["spec"]["replicatedJobs"]
+    pod = part["template"]["spec"]["template"]["spec"]
+    assert (sent["kind"], sent["spec"]["suspend"], part["name"]) == ("JobSet", False, "a")
+    assert pod["schedulingGates"] == [{"name": "tidegate.io/placement"}]
+    assert pod["priorityClassName"] == "tidegate-normal-0"
+    assert "/spec/suspend" in found.changed
+    assert "/spec/replicatedJobs/0/template/spec/template/spec/schedulingGates" in found.changed
+    assert not any("/containers" in pointer for pointer in found.changed)
+
+
+def test_the_manifest_of_an_adopted_job_is_its_object_as_it_is_let_run(lab: Lab) -> None:
+    job = services.submit(spec=written_objects.job("made", suspend=True), by=lab.ann, now=NOW).job
+    Job.objects.filter(id=job.id).update(object_uid="there", object_cluster=lab.cluster.id)
+
+    (sent,) = queries.manifest(lab.ann, job.uid).objects
+
+    assert (sent["metadata"]["name"], sent["spec"]["suspend"]) == ("made", False)
+    assert "priorityClassName" not in sent["spec"]["template"]["spec"]
 
 
 Read = Callable[[Actor], object]

@@ -310,9 +310,10 @@ class AttemptsOut(Out):
 
 
 class ManifestOut(Out):
-    """Kubernetes objects."""
+    """Kubernetes objects; ``changed`` points to what Tidegate sets in, or takes out of, one that people wrote."""
 
     items = serializers.ListField(child=serializers.DictField())
+    changed = serializers.ListField(child=serializers.CharField())
 
 
 class BoundOut(Out):
