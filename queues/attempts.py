@@ -14,7 +14,8 @@ from django.db.models.expressions import Combinable, RawSQL
 from django.db.models.functions import Coalesce
 
 from queues import warm
-from queues.admission.world import Attempt, Group, JobShape, Milliseconds, Near, Placed
+from queues.admission.shapes import bound_groups
+from queues.admission.world import Attempt, Group, JobShape, Milliseconds, Placed
 from queues.classes import ask_from_json
 from queues.limits import start_ends_at, time_left
 from queues.models import JobClass, Task, Wave
@@ -190,20 +191,9 @@ class _Elastic:
 
 
 def _groups(classes: set[int]) -> dict[int, tuple[Group, ...]]:
-    """Return what classes ask for, by id; what a job requires as a whole is required of each group."""
-    found = {}
-    for pk, stored in JobClass.objects.filter(id__in=classes).values_list("id", "ask") if classes else ():
-        ask = ask_from_json(stored)
-        whole = ask.topology
-        required = whole is not None and whole.near is Near.REQUIRED
-        found[pk] = tuple(
-            replace(group, topology=whole) if required and not _required(group) else group for group in ask.groups
-        )
-    return found
-
-
-def _required(group: Group) -> bool:
-    return group.topology is not None and group.topology.near is Near.REQUIRED
+    """Return what classes ask for, by id; what a job wishes as a whole binds each group."""
+    asks = JobClass.objects.filter(id__in=classes).values_list("id", "ask") if classes else ()
+    return {pk: bound_groups(ask_from_json(stored)) for pk, stored in asks}
 
 
 def _leaves(wave: Wave) -> bool:

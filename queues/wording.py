@@ -199,6 +199,7 @@ def helps(code: str, numbers: Numbers) -> tuple[str, ...]:
 STALLED: dict[str, str] = {
     Code.TEAM_LIMIT: "when the limits of its team leave room",
     Code.USER_LIMIT: "when its owner's limit leaves room",
+    Code.TIME_LIMIT_NEEDED: "when its team has idle GPUs of its own: without a time limit it may not borrow",
     Code.LEND_LIMIT: "when those who have idle GPUs lend them",
     Code.WOULD_DELAY: "when what is free is no longer kept for other jobs",
     Code.NO_FREE_CAPACITY: "when GPUs are free that nobody else needs",

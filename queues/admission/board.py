@@ -85,6 +85,19 @@ class Board(Usage):
             if attempt.claimed:
                 self._freed[node] = plus(self._freed.get(node, NOTHING), room)
 
+    def elsewhere(self, attempt: Attempt, placed: Iterable[Placed]) -> dict[int, int]:
+        """Return the units of tasks on nodes that are not usable, by flavor: with them the root promises less."""
+        rows = tuple(row for row in placed if row.node not in self.ground.where)
+        return units_of(attempt, rows) if rows else {}
+
+    def _no_more(self, attempt: Attempt, placed: tuple[Placed, ...], sign: int, *, soft: bool) -> None:
+        """Count victims of claims as used no more (``sign`` -1: used again)."""
+        self.use_attempt(attempt, placed, -sign, soft=soft)
+        for flavor, units in self.elsewhere(attempt, placed).items():
+            self.lines[flavor].install(-sign * units)
+            if self.hard is not self.lines:
+                self.hard[flavor].install(-sign * units)
+
     # --- room
 
     def could(self, case: Case, option: Option) -> bool:
@@ -287,7 +300,7 @@ class Board(Usage):
             self.pending[victim.attempt] += 0 if victim.surplus else sign
             attempt = self.running.get(victim.attempt)
             if attempt is not None:
-                self.use_attempt(attempt, victim.placed, -sign, soft=victim.surplus)
+                self._no_more(attempt, victim.placed, sign, soft=victim.surplus)
                 for node, room in rooms_of(attempt, victim.placed).items():
                     change = room if sign > 0 else negative(room)
                     self._freed[node] = plus(self._freed.get(node, NOTHING), change)
@@ -308,7 +321,7 @@ class Board(Usage):
     def evict(self, attempt: Attempt, placed: tuple[Placed, ...], *, soft: bool) -> None:
         """Let tasks leave for a claim: no longer in use, on their nodes until their grace is over."""
         self.turn += 1
-        self.use_attempt(attempt, placed, -1, soft=soft)
+        self._no_more(attempt, placed, 1, soft=soft)
         place = self.tree.number[attempt.team]
         for plan in self.plans:
             if plan.at is not None and (attempt.ends_by is None or attempt.ends_by > plan.at) and not soft:

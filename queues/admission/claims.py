@@ -21,9 +21,9 @@ class Claims:
         self._last = max((claim.id for claim in board.world.claims), default=0)
 
     def begin_pending(self) -> None:
-        """Let victims go whose turn has come, in the order of their claims; who is paused claims nothing."""
-        for claim in list(self._board.claims.values()):
-            if self._board.paused(self._board.queues[self._board.classes[claim.job_class].queue]) is not None:
+        """Let victims go whose turn has come, in the order of their claims; who may not start claims nothing."""
+        for claim in sorted(self._board.claims.values(), key=lambda row: -row.id):  # the newest is given up first
+            if not self._may_start(claim):
                 self._board.release(claim)
         for claim in sorted(self._board.claims.values(), key=lambda row: row.id):
             due, rest = self._turn(claim.pending)
@@ -32,6 +32,14 @@ class Claims:
                 for victim in due:
                     self._go(victim, claim.id, claim.job, "guarantee", exact=True)
                 self._board.reserve(replace(claim, pending=rest))
+
+    def _may_start(self, claim: Claim) -> bool:
+        """Whether neither a pause nor a limit of its user, lowered since, stands against a claim."""
+        board = self._board
+        job_class = board.classes[claim.job_class]
+        queue, case = board.queues[job_class.queue], board.case(job_class)
+        room = board.user_room(case.place, queue, claim.user)
+        return board.paused(queue) is None and (room is None or room >= 0)
 
     def _turn(self, victims: tuple[Victim, ...]) -> tuple[list[Victim], tuple[Victim, ...]]:
         """Split victims into those that may go now and those beyond the evictions of this minute."""

@@ -39,6 +39,8 @@ class Future:
             place = board.tree.number[attempt.team]
             for flavor, units in units_of(attempt, attempt.placed).items():
                 self._end(place, flavor, attempt.user, units, firm=firm)
+            for flavor, units in board.elsewhere(attempt, attempt.placed).items():
+                self.lines[flavor].install(-units)
         for entry in board.log:
             if entry.ends is not None and entry.ends <= at:
                 for node, room in rooms(entry.option, entry.placed).items():
@@ -87,6 +89,8 @@ class Futures:
             if attempt.surplus:
                 for flavor, units in units_of(attempt, attempt.surplus).items():
                     lines[flavor].take(board.tree.number[attempt.team], -units)
+                for flavor, units in board.elsewhere(attempt, attempt.surplus).items():
+                    lines[flavor].install(-units)
         return lines
 
     @cached_property
@@ -107,5 +111,7 @@ class Futures:
                 if attempt.leaving and not attempt.claimed and (attempt.ends_by is None or attempt.ends_by <= at):
                     for flavor, units in units_of(attempt, attempt.placed).items():
                         lines[flavor].take(self._board.tree.number[attempt.team], -units)
+                    for flavor, units in self._board.elsewhere(attempt, attempt.placed).items():
+                        lines[flavor].install(-units)
             known = self._known[at] = Future(self._board, at, self._board.later(), lines)
         return known

@@ -100,15 +100,11 @@ class Planner:
         self, holder: Holder, option: Option, future: Future, lines: dict[int, Line], standing: Standing
     ) -> bool:
         """Whether limits and quota will let the job start then."""
-        board, case = self._board, holder.asker.case
-        queue = board.queues[holder.job_class.queue]
-        room = board.user_room(case.place, queue, holder.job.user)
-        if room is not None and room + future.ended_of_user.get((case.place, holder.job.user), 0) < option.units:
+        case = holder.asker.case
+        if not self._user_has_room(holder, option, future):
             return False
-        if standing is Standing.BORROWER:
-            needs_limit = queue.limit_needed_to_borrow and holder.asker.ends is None
-            if not case.shape.ask.borrow or needs_limit or backs_off(board, holder.job_class, holder.job):
-                return False
+        if standing is Standing.BORROWER and not self._may_borrow(holder):
+            return False
         for flavor, units in option.needs:
             line = lines[flavor]
             if line.limited_by(case.place, units) is not None:
@@ -116,6 +112,19 @@ class Planner:
             if line.available(case.place) < units or (case.shape.firm and not line.covers(case.place, units)):
                 return False
         return True
+
+    def _user_has_room(self, holder: Holder, option: Option, future: Future) -> bool:
+        """Whether the user's limits will leave room then."""
+        board, place = self._board, holder.asker.case.place
+        room = board.user_room(place, board.queues[holder.job_class.queue], holder.job.user)
+        return room is None or room + future.ended_of_user.get((place, holder.job.user), 0) >= option.units
+
+    def _may_borrow(self, holder: Holder) -> bool:
+        """Whether the job may start outside its guarantee: it wants to, has the limit needed, does not back off."""
+        queue = self._board.queues[holder.job_class.queue]
+        if not holder.asker.case.shape.ask.borrow or (queue.limit_needed_to_borrow and holder.asker.ends is None):
+            return False
+        return not backs_off(self._board, holder.job_class, holder.job)
 
     def _try(
         self,
@@ -205,24 +214,28 @@ class Planner:
     def _endless(self, holder: Holder, option: Option, placed: tuple[Placed, ...]) -> Plan | None:
         """Return a hold without a time on a named set, where limits let the job start once others are gone."""
         board = self._board
-        standing, node = self._standing(holder, option, self._own_on(holder, placed))
+        standing, node = self._standing(holder, option, self._waited_for(holder, option, placed))
         case = holder.asker.case
-        if standing is Standing.BORROWER and not case.shape.ask.borrow:
+        last = self._futures.at(self._futures.times[-1])
+        if not self._user_has_room(holder, option, last):
             return None
-        if standing is Standing.BORROWER and backs_off(board, holder.job_class, holder.job):
+        if case.shape.firm and not all(last.lines[flavor].covers(case.place, units) for flavor, units in option.needs):
             return None
-        if not board.entitled(case, option) and standing is Standing.BORROWER:
+        if standing is Standing.BORROWER and not (self._may_borrow(holder) and board.entitled(case, option)):
             return None
         if tired(board, holder.job, option):
             self._record.tired[holder.job.id] = (holder.job_class, option)
             return None
         return self._made(holder, option, placed, None, standing, node, rooms(option, placed))
 
-    def _own_on(self, holder: Holder, placed: tuple[Placed, ...]) -> dict[tuple[int, int], int]:
-        """Return the units of the team's own attempts that end in time or lie on the named nodes: it waits for them."""
+    def _waited_for(self, holder: Holder, option: Option, placed: tuple[Placed, ...]) -> dict[tuple[int, int], int]:
+        """Return the units of the team's own attempts that a named set waits for.
+
+        They end in time, or lie on nodes of the set on which room lacks.
+        """
         place = holder.asker.case.place
         own = dict(self._futures.at(self._futures.times[-1]).ended)
-        nodes = {row.node for row in placed}
+        nodes = self.sets.lacking(option, placed)
         for attempt in self._board.running.values():
             if self._board.tree.number[attempt.team] != place or attempt.ends_by is not None:
                 continue

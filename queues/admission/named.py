@@ -49,6 +49,18 @@ class NamedSets:
                 ground.set(node, NOTHING)
         return ground
 
+    def lacking(self, option: Option, placed: tuple[Placed, ...]) -> set[int]:
+        """Return the nodes of a set on which something of it is not free now."""
+        where = self._board.ground.where
+        found = set()
+        for node, room in rooms(option, placed).items():
+            kind = where.get(node)
+            if kind is None or any(
+                have < need for have, need in zip((kind.units, kind.cpu, kind.memory, kind.pods), room, strict=True)
+            ):
+                found.add(node)
+        return found
+
     def not_free(self, option: Option, placed: tuple[Placed, ...]) -> int:
         """Return the counted units of a set that are not free now."""
         total = 0

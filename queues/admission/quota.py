@@ -53,6 +53,7 @@ class Line:
         self.borrow = [row.borrow_limit for row in rows]
         self.lend = [row.lend_limit for row in rows]
         self.promised = sum(self.guaranteed[1:])
+        self._base = promised_base
         self.guaranteed[ROOT] = max(0, promised_base - self.promised)
         self.overcommitted = False
         self.subtree = list(self.guaranteed)
@@ -71,6 +72,16 @@ class Line:
             self.usage[node] = after
         self._available_now.clear()
         self._promised_now.clear()
+
+    def install(self, units: int) -> None:
+        """Let the root promise units more (negative: less), where what our tasks hold on unusable nodes changes."""
+        self._base += units
+        root = max(0, self._base - self.promised)
+        more = root - self.guaranteed[ROOT]
+        if more:
+            self.guaranteed = [root, *self.guaranteed[1:]]
+            self.subtree = [self.subtree[ROOT] + more, *self.subtree[1:]]
+            self._available_now.clear()
 
     def after(self, place: int, units: int) -> list[tuple[int, int]]:
         """Return the usage after the ask of each node that it changes, from the team up to the root."""
@@ -254,7 +265,7 @@ def lines(world: World, tree: Tree, *, count_lost: bool = False) -> dict[int, Li
             rows[quota.flavor][tree.number[team.id]] = quota
     result = {}
     for flavor in sorted(world.flavors, key=lambda flavor: flavor.id):
-        line = Line(tree, flavor, rows[flavor.id], installed[flavor.id], max(0, usable[flavor.id]))
+        line = Line(tree, flavor, rows[flavor.id], installed[flavor.id], usable[flavor.id])
         line.overcommitted = line.promised > ready[flavor.id]
         result[flavor.id] = line
     return result

@@ -129,8 +129,16 @@ class Claimant:
 
     def _discount(self, attempt: Attempt, placed: tuple[Placed, ...]) -> None:
         """Take out of usage what goes anyway."""
-        for flavor, units in units_of(attempt, placed).items():
-            self._lines[flavor].take(self._board.tree.number[attempt.team], -units)
+        self._use(attempt, placed, units_of(attempt, placed), -1)
+
+    def _use(self, attempt: Attempt, placed: tuple[Placed, ...], needs: dict[int, int], sign: int) -> None:
+        """Count tasks in the trial (``sign`` -1: out); what is held on unusable nodes comes and goes with them."""
+        place = self._board.tree.number[attempt.team]
+        elsewhere = self._board.elsewhere(attempt, placed)
+        for flavor, units in needs.items():
+            self._lines[flavor].take(place, sign * units)
+            if flavor in elsewhere:
+                self._lines[flavor].install(sign * elsewhere[flavor])
 
     def _emptied(self) -> Ground:
         """Return the nodes as they will be, less what binds the claimant, with all surplus gone."""
@@ -192,22 +200,17 @@ class Claimant:
         for attempt, row in list(reversed(needed)):
             freed = rooms_of(attempt, (row,))
             units = units_of(attempt, (row,))
-            place = self._board.tree.number[attempt.team]
             self._give_back(attempt, row, -1)
             for node, room in freed.items():
                 self._trial.shift(node, negative(room))
-            for flavor, count in units.items():
-                if flavor in self._lines:
-                    self._lines[flavor].take(place, count)
+            self._use(attempt, (row,), units, 1)
             if self._succeeds():
                 needed.remove((attempt, row))
                 continue
             self._give_back(attempt, row, 1)
             for node, room in freed.items():
                 self._trial.shift(node, room)
-            for flavor, count in units.items():
-                if flavor in self._lines:
-                    self._lines[flavor].take(place, -count)
+            self._use(attempt, (row,), units, -1)
         return needed
 
     def _recall(self, soft: list[tuple[Attempt, Placed]], chosen: list[Candidate], *, exact: bool) -> Recall:
@@ -299,8 +302,7 @@ class Claimant:
     def _put(self, chosen: Iterable[Candidate], sign: int = 1) -> None:
         """Let candidates be gone in the trial (``sign`` -1: be there again)."""
         for candidate in chosen:
-            for flavor, units in candidate.needs.items():
-                self._lines[flavor].take(candidate.place, -units * sign)
+            self._use(candidate.attempt, candidate.rows, candidate.needs, -sign)
             for node, room in rooms_of(candidate.attempt, candidate.rows).items():
                 self._trial.shift(node, room if sign > 0 else negative(room))
 

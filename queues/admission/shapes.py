@@ -1,9 +1,9 @@
 """What a class asks for, worked out once for all its jobs: options of flavors, needs in units, patterns of tasks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 
-from queues.admission.world import Ask, JobShape, Labels, Near
+from queues.admission.world import Ask, Group, JobShape, Labels, Near, Topology
 
 MOST_OPTIONS = 64
 
@@ -62,6 +62,27 @@ class Shape:
         choices = islice(product(*(group.flavors for group in ask.groups)), MOST_OPTIONS)
         self.options = tuple(Option(ask, flavors, tasks) for flavors in choices)
         self.units = self.options[0].units
+
+
+def bound_groups(ask: Ask) -> tuple[Group, ...]:
+    """Return the groups of an ask, each with the wish that binds its tasks: its own, or that of the job.
+
+    Of two wishes what is required counts, of two that require the narrower domain.
+    """
+    whole = ask.topology
+    if whole is None:
+        return ask.groups
+
+    def weight(wish: Topology) -> tuple[bool, int]:
+        required = wish.near is Near.REQUIRED
+        return (required, wish.level if required else 0)
+
+    return tuple(
+        group
+        if group.topology is not None and weight(group.topology) >= weight(whole)
+        else replace(group, topology=whole)
+        for group in ask.groups
+    )
 
 
 class Shapes:

@@ -4,6 +4,7 @@ Of each that could not grow to its maximum the outcome says what stops it. One t
 """
 
 from queues.admission.board import Board
+from queues.admission.nodes import Ground, Path
 from queues.admission.order import Key
 from queues.admission.outcome import Growth, Stalled
 from queues.admission.placement import fits, witness
@@ -11,9 +12,10 @@ from queues.admission.plans import Asker, Case
 from queues.admission.quota import ROOT
 from queues.admission.reasons import Code
 from queues.admission.record import Record
-from queues.admission.shapes import Option, Shape
+from queues.admission.shapes import Option, Pattern, Shape
 from queues.admission.shares import Share, counted
-from queues.admission.world import Ask, Attempt, Group, JobShape, Near, Placed
+from queues.admission.topology import depth, domain_rooms
+from queues.admission.world import Ask, Attempt, Group, JobShape, Near, Placed, Topology
 
 
 class Surplus:
@@ -101,6 +103,13 @@ class Surplus:
         queue = board.queues.get(attempt.queue or 0)
         if queue is not None and board.paused(queue) is not None:
             return Code.QUEUE_PAUSED
+        if (
+            queue is not None
+            and queue.limit_needed_to_borrow
+            and attempt.ends_by is None
+            and not _own(board, case, option)
+        ):
+            return Code.TIME_LIMIT_NEEDED
         room = None if queue is None else board.user_room(case.place, queue, attempt.user)
         if room is not None and room < option.units:
             return Code.USER_LIMIT
@@ -109,17 +118,22 @@ class Surplus:
         asker = Asker(case, attempt.job, -(1 << 30), attempt.ends_by)
         if not board.leaves_quota(asker, option, board.plans):
             return Code.WOULD_DELAY
-        domain = self._domain(attempt, number, group)
-        ground = board.view(asker, option, everything=True)
-        best: tuple[int, int] | None = None
+        node = self._node(board.view(asker, option, everything=True), attempt, number, group.topology, option)
+        if node is None:
+            free = self._node(board.ground, attempt, number, group.topology, option)
+            return Code.NO_FREE_CAPACITY if free is None else Code.WOULD_DELAY
+        return Placed(group=number, node=node, tasks=1), option
+
+    def _node(self, ground: Ground, attempt: Attempt, number: int, wish: Topology | None, option: Option) -> int | None:
+        """Return the node for one more task of a group: the fullest with room, where its wish lets it be."""
         pattern = option.patterns[0]
-        for kind, nodes in ground.within(domain, pattern).items():
-            key = (kind.units, nodes[0])
-            if best is None or key < best:
-                best = key
-        if best is None or witness(ground, option) is None:
-            return Code.WOULD_DELAY if board.ground.within(domain, pattern) else Code.NO_FREE_CAPACITY
-        return Placed(group=number, node=best[1], tasks=1), option
+        if witness(ground, option) is None:
+            return None
+        for domain in self._domains(ground, attempt, number, wish, pattern):
+            nodes = [(kind.units, nodes[0]) for kind, nodes in ground.within(domain, pattern).items()]
+            if nodes:
+                return min(nodes)[1]
+        return None
 
     def _single(self, attempt: Attempt, number: int, group: Group) -> tuple[Case, Option]:
         key = (attempt.id, number)
@@ -137,11 +151,33 @@ class Surplus:
             known = self._options[key] = (Case(self._board.tree.number[attempt.team], shape), shape.options[0])
         return known
 
-    def _domain(self, attempt: Attempt, number: int, group: Group) -> tuple[int | str | None, ...]:
-        """Return the domain in which the group must stay: the job's cluster, or what it requires."""
-        board = self._board
-        first = next((row.node for row in attempt.placed if row.group == number), attempt.placed[0].node)
-        path = board.ground.paths.get(first, (0,))
-        if group.topology is not None and group.topology.near is Near.REQUIRED:
-            return (*path, first)[: group.topology.level + 2]
-        return path[:1]
+    def _domains(
+        self, ground: Ground, attempt: Attempt, number: int, wish: Topology | None, pattern: Pattern
+    ) -> list[Path]:
+        """Return the domains in which one more task of the group may be, the best first; without a wish the cluster."""
+        own = [row.node for row in attempt.placed if row.group == number] or [attempt.placed[0].node]
+        path = (*ground.paths.get(own[0], (0,)), own[0])
+        if wish is None:
+            return [path[:1]]
+        level = depth(wish)
+        if wish.near is Near.REQUIRED:
+            return [path[:level]]
+        if wish.near is Near.PREFERRED:
+            return [path[:length] for length in range(min(level, len(path)), 0, -1)]
+        taken: dict[Path, int] = {}
+        for row in attempt.placed + attempt.surplus:
+            domain = (*ground.paths.get(row.node, ()), row.node)[:level]
+            if row.group == number and len(domain) == level:
+                taken[domain] = taken.get(domain, 0) + row.tasks
+        rooms = domain_rooms(ground, pattern, path[:1], level)
+        least = min(taken.get(domain, 0) for domain in {*taken, *rooms}) if taken or rooms else 0
+        return [
+            domain
+            for domain in sorted(rooms, key=lambda domain: (taken.get(domain, 0), rooms[domain][1]))
+            if wish.max_skew is None or taken.get(domain, 0) < least + wish.max_skew
+        ]
+
+
+def _own(board: Board, case: Case, option: Option) -> bool:
+    """Whether one more task stays inside a guarantee, surplus counted."""
+    return all(board.lines[flavor].within(case.place, units) is not None for flavor, units in option.needs)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from queues.admission.outcome import Admission, Outcome
 from queues.admission.quota import in_use, ledger
-from queues.admission.world import JobShape, NodeState, Placed
+from queues.admission.world import JobShape, Near, NodeState, Placed
 from queues.simulation.books import Book
 from queues.simulation.engine import Engine
 from queues.simulation.idle import Idle, backs_off
@@ -76,6 +76,7 @@ class Watch:
         tally = Tally(self._engine)
         self._nodes(tally)
         self._placed(outcome)
+        self._together(outcome)
         self._quota(tally, outcome)
         self._shapes()
         self._ledger(tally)
@@ -113,6 +114,26 @@ class Watch:
                 matches = set(job.spec.groups[row.group].labels) <= set(node.labels)
                 if node.state is not NodeState.READY or node.flavor != flavor or not matches:
                     raise Breach(engine.now, "I1", f"{job.name} was put on node {node.name}, which does not take it")
+
+    def _together(self, outcome: Outcome) -> None:
+        """What is required to be in one domain is: by a group its tasks, by a job all of them, surplus included."""
+        engine = self._engine
+        paths = {node.id: (*node.domains, node.id) for node in engine.nodes.values()}
+        rows = [(engine.by_id[row.job].spec, row.placed) for row in outcome.admissions]
+        for growth in outcome.growth:
+            run = engine.runs[growth.attempt]
+            rows.append((run.job.spec, (*_first_of_each(run.placed), *growth.placed)))
+        for spec, placed in rows if paths else ():
+            if spec.shape == JobShape.INDEPENDENT:
+                continue
+            for number, wish in [(None, spec.topology), *((n, group.topology) for n, group in enumerate(spec.groups))]:
+                if wish is None or wish.near is not Near.REQUIRED:
+                    continue
+                domains = {paths[row.node][: wish.level + 1] for row in placed if number in {None, row.group}}
+                if len(domains) > 1 or any(domain[-1] is None for domain in domains):
+                    raise Breach(
+                        engine.now, "I1", f"{spec.name} lies in {sorted(map(str, domains))}, not in one domain"
+                    )
 
     def _added(self, outcome: Outcome) -> Iterator[Added]:
         """Yield what this cycle added: admissions, then surplus."""
@@ -283,3 +304,8 @@ class Watch:
     def _started(job: Job, outcome: Outcome) -> bool:
         rows: tuple[Admission, ...] = outcome.admissions
         return any(row.job == job.id for row in rows)
+
+
+def _first_of_each(placed: tuple[Placed, ...]) -> list[Placed]:
+    """Return one row of each group: where the others have to be."""
+    return list({row.group: row for row in reversed(placed)}.values())

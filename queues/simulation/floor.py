@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from queues.admission.heads import SimpleHeads
+from queues.admission.shapes import bound_groups
 from queues.admission.world import (
     Attempt,
     JobShape,
@@ -199,7 +200,7 @@ class Floor(Stage):
             job=job.id,
             team=job.spec.team,
             user=job.user,
-            groups=self._class_of(job).ask.groups,
+            groups=bound_groups(self._class_of(job).ask),
             flavors=run.flavors,
             placed=tuple(row for row in run.placed if row.node not in gone),
             since=run.since,

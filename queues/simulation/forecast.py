@@ -16,6 +16,7 @@ from queues.admission.heads import SimpleHeads
 from queues.admission.order import effective_priority
 from queues.admission.outcome import Admission, Eviction, Outcome
 from queues.admission.reasons import Code
+from queues.admission.shapes import bound_groups
 from queues.admission.world import HOUR, MINUTE, Attempt, JobClass, JobShape, Milliseconds, Placed, Waiting
 from queues.simulation.expected import Basis, Cause, Expected, Present, Unknown
 
@@ -263,7 +264,7 @@ class Forward:
             user=row.user,
             groups=tuple(
                 replace(group, tasks=placed[number], flavors=(admission.flavors[number],))
-                for number, group in enumerate(ask.groups)
+                for number, group in enumerate(bound_groups(ask))
             ),
             flavors=admission.flavors,
             placed=admission.placed,

@@ -31,6 +31,12 @@ class Tally:
                 self.on_nodes[row.node] = _plus(self.on_nodes.get(row.node, (0, 0, 0)), _room(run.job, row))
                 if row.node in unusable and not run.claimed:
                     elsewhere[run.flavors[row.group]] += _units(run.job, row)
+        claims = (claim for claim in engine.outcome.claims if engine.by_id[claim.job].row is not None)
+        for victim in (victim for claim in claims for victim in claim.pending):
+            still = engine.runs.get(victim.attempt)
+            for row in victim.placed if still is not None else ():
+                if still is not None and row.node in unusable and row.node not in engine.lost:
+                    elsewhere[still.flavors[row.group]] -= _units(still.job, row)
         nodes = tuple(engine.nodes.values())
         flavors = [flavor.id for flavor in engine.flavors]
         self.books = {flavor: Book(flavor, engine.teams, nodes, elsewhere[flavor]) for flavor in flavors}

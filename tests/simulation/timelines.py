@@ -88,7 +88,7 @@ def _job(dice: Random, leaves: list[str], flavors: list[str], *, racks: bool) ->
         text += f", priority: {dice.choice(['low', 'high'])}"
     if dice.random() < 0.2:
         text += dice.choice([", preemptible: false", ", borrow: false"])
-    if racks and shape == "gang" and dice.random() < 0.4:
+    if racks and shape != "independent" and dice.random() < 0.4:
         text += f", {dice.choice(['required', 'preferred', 'spread'])}: rack"
     if dice.random() < 0.15:
         text += f", cpu: {dice.randint(1, 3)}"
