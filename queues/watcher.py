@@ -213,8 +213,7 @@ class Follower:
         log.warning("cluster %s: %s", self.name, error)
         now = self.clock()
         state = self._state()
-        state.filter(unreachable_since=None).update(unreachable_since=now)
-        state.update(error=str(error)[:1000])
+        state.update(unreachable_since=Coalesce("unreachable_since", Value(now)), error=str(error)[:1000])
         if state.filter(away=False, unreachable_since__lte=now - AWAY_AFTER).update(away=True):
             count_flavors()
             hints.wake()

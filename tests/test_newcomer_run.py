@@ -24,10 +24,10 @@ from stack.running import MARK, Run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(420), pytest.mark.xdist_group("make run")]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600), pytest.mark.xdist_group("make run")]
 
 ROOT = Path(__file__).resolve().parents[1]
-START_SECONDS, LIMIT = 180.0, 90.0
+START_SECONDS, LIMIT = 240.0, 120.0
 TELLS = {"worker": b"worker", "web": b"stack.web", "postgres": b"bin/postgres", "cluster": b"clusters.emulator"}
 OWN = re.compile(r"^(DATABASE_URL|REDIS_URL|TIDEGATE_\w+|PYTEST_\w+|MAKE\w*|DJANGO_\w+)$")
 
@@ -62,7 +62,7 @@ class Demo:
         request = urllib.request.Request(self.address + path, data=body)  # noqa: S310  our own address
         request.add_header("Authorization", f"Bearer {token}")
         request.add_header("Content-Type", kind)
-        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310  as above
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  as above
             told: dict[str, Any] = json.loads(answer.read())
             return told
 
@@ -132,7 +132,7 @@ def test_somebody_named_in_the_block_signs_in_and_sees_the_overview(demo: Demo) 
     assert found is not None
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
 
-    with browser.open(f"{demo.address}/", timeout=20) as page:
+    with browser.open(f"{demo.address}/", timeout=60) as page:
         form = page.read().decode()
         where = page.url
     csrf = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)[0]
@@ -140,7 +140,7 @@ def test_somebody_named_in_the_block_signs_in_and_sees_the_overview(demo: Demo) 
     request = urllib.request.Request(  # noqa: S310  our own address
         where, data=urllib.parse.urlencode(values).encode(), headers={"Referer": where}
     )
-    with browser.open(request, timeout=20) as page:
+    with browser.open(request, timeout=60) as page:
         overview = page.read().decode()
         status = page.status
 

@@ -52,7 +52,13 @@ def server() -> Iterator[Faulty]:
 @pytest.fixture
 def cluster(server: Faulty, tmp_path: Path) -> Iterator[KubeCluster]:
     cluster = connect("test", kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
-    assert isinstance(cluster.api, KubeApi)
-    cluster.api.read_seconds = 0.3
     yield cluster
     cluster.close()
+
+
+@pytest.fixture
+def impatient(cluster: KubeCluster) -> KubeCluster:
+    """Return a cluster of which no answer is waited for longer than a moment."""
+    assert isinstance(cluster.api, KubeApi)
+    cluster.api.read_seconds = 0.3
+    return cluster

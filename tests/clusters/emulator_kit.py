@@ -19,7 +19,7 @@ STEPS = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-def until(look: Callable[[], T | None], within: float = 10.0) -> T:
+def until(look: Callable[[], T | None], within: float = 60.0) -> T:
     end = time.monotonic() + within
     while True:
         found = look()
@@ -52,7 +52,7 @@ class Talk:
         accept: str = "application/json",
     ) -> tuple[int, Any]:
         """Send one request; a body that is bytes goes as it is."""
-        connection = http.client.HTTPConnection(urlsplit(self.emulator.url).netloc, timeout=30)
+        connection = http.client.HTTPConnection(urlsplit(self.emulator.url).netloc, timeout=90)
         token = self.emulator.token if token is None else token
         headers = {"Content-Type": media, "Accept": accept} | ({"Authorization": f"Bearer {token}"} if token else {})
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -113,9 +113,9 @@ class Talk:
         events = self.get(f"/api/v1/namespaces/{self.namespace}/events?fieldSelector=involvedObject.name%3D{name}")
         return {event["reason"] for event in events["items"]}
 
-    def watch(self, path: str, seconds: int = 10) -> Generator[Object, None, None]:
+    def watch(self, path: str, seconds: int = 60) -> Generator[Object, None, None]:
         """Yield events of a watch."""
-        connection = http.client.HTTPConnection(urlsplit(self.emulator.url).netloc, timeout=30)
+        connection = http.client.HTTPConnection(urlsplit(self.emulator.url).netloc, timeout=90)
         join = "&" if "?" in path else "?"
         headers = {"Authorization": f"Bearer {self.emulator.token}"}
         connection.request("GET", f"{path}{join}watch=true&timeoutSeconds={seconds}", headers=headers)

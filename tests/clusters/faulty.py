@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
 from urllib.parse import parse_qsl, urlsplit
 
+SILENT_SECONDS = 60.0
+
 Answer: TypeAlias = Callable[["Handler"], None]
 
 
@@ -98,7 +100,7 @@ def failure(status: int, message: str, **more: object) -> Answer:
 
 def silence(handler: "Handler") -> None:
     """Keep the connection and say nothing until the test ends."""
-    handler.faulty.ending.wait(30)
+    handler.faulty.ending.wait(SILENT_SECONDS)
     handler.close_connection = True
 
 

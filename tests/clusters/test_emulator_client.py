@@ -72,7 +72,7 @@ def test_a_watch_is_told_of_a_jobs_life(api: client.ApiClient, talk: Talk) -> No
             batch.list_namespaced_job,
             talk.namespace,
             resource_version=position,
-            timeout_seconds=10,
+            timeout_seconds=60,
             allow_watch_bookmarks=True,
         )
         for event in stream:
@@ -84,7 +84,7 @@ def test_a_watch_is_told_of_a_jobs_life(api: client.ApiClient, talk: Talk) -> No
     follower.start()
     batch.create_namespaced_job(talk.namespace, job("j", suspend=True))
     batch.delete_namespaced_job("j", talk.namespace, propagation_policy="Background")
-    follower.join(10)
+    follower.join(60)
 
     assert (seen[0], seen[-1]) == ("ADDED", "DELETED")
 
@@ -112,7 +112,7 @@ def test_an_old_position_is_410_for_the_client(api: client.ApiClient, talk: Talk
     with pytest.raises(ApiException) as gone:
         list(
             watch.Watch().stream(
-                core.list_namespaced_config_map, talk.namespace, resource_version=position, timeout_seconds=5
+                core.list_namespaced_config_map, talk.namespace, resource_version=position, timeout_seconds=60
             )
         )
 

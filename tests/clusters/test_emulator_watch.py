@@ -42,7 +42,7 @@ def test_a_watch_hears_what_happens_while_it_is_open(talk: Talk) -> None:
         watch = pool.submit(_seen, talk, f"{talk.maps}?resourceVersion={position}", 20)
         for number in range(20):
             talk.make(talk.maps, {"metadata": {"name": f"m{number:02}"}})
-        seen = watch.result(10)
+        seen = watch.result(60)
 
     assert seen == [("ADDED", f"m{number:02}") for number in range(20)]
 

@@ -2,14 +2,15 @@
 
 import threading
 import time
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from clusters import verbs
-from clusters.port import Gone, NodeSeen, Unreachable
+from clusters.port import Gone, Unreachable
 from clusters.verbs import KubeCluster
-from tests.clusters.faulty import Faulty, failure, silence, stream
+from tests.clusters.faulty import SILENT_SECONDS, Faulty, failure, silence, stream
 from tests.clusters.waiting import until
 
 POSITION = {"nodes": "5", "pods": "5", "jobs": "5"}
@@ -20,14 +21,6 @@ def node_event(name: str, version: int, kind: str = "MODIFIED") -> dict[str, obj
     return {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": str(version)}}}
 
 
-def names_of(cluster: KubeCluster, *, seconds: float) -> list[tuple[str, str]]:
-    return [
-        (change.seen.name, change.position["nodes"])
-        for change in cluster.watch(POSITION, seconds=seconds)
-        if isinstance(change.seen, NodeSeen)
-    ]
-
-
 def _own_threads() -> int:
     return sum(thread.name.startswith("watch-") for thread in threading.enumerate())
 
@@ -36,16 +29,15 @@ def _open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_a_silent_watch_ends_in_time(cluster: KubeCluster, server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "OPEN_SECONDS", 0.1)
+def test_a_silent_watch_ends_in_time(cluster: KubeCluster, server: Faulty) -> None:
     for path in (NODES, PODS, JOBS):
         server.tell("GET", path, stream(then="silence"))
     begun = time.monotonic()
 
     assert list(cluster.watch(POSITION, seconds=0.5)) == []
 
-    assert 0.4 < time.monotonic() - begun < 3
-    assert len(server.requests) == 3
+    assert 0.4 < time.monotonic() - begun < SILENT_SECONDS
+    assert len(server.requests) <= 3
 
 
 def test_a_watch_that_is_never_answered_is_unreachable_in_time(
@@ -57,9 +49,9 @@ def test_a_watch_that_is_never_answered_is_unreachable_in_time(
     begun = time.monotonic()
 
     with pytest.raises(Unreachable, match=r"[Tt]imed out"):
-        list(cluster.watch(POSITION, seconds=60))
+        list(cluster.watch(POSITION, seconds=2 * SILENT_SECONDS))
 
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < SILENT_SECONDS
 
 
 def test_many_silent_watches_leave_neither_threads_nor_connections(cluster: KubeCluster, server: Faulty) -> None:
@@ -71,7 +63,7 @@ def test_many_silent_watches_leave_neither_threads_nor_connections(cluster: Kube
     for _ in range(30):
         list(cluster.watch(POSITION, seconds=0.05))
 
-    assert _own_threads() <= threads
+    until(lambda: _own_threads() <= threads)
     # The server's ends live in this process too, until their threads notice.
     server.ending.set()
     until(lambda: _open_files() <= files + 3)
@@ -88,7 +80,9 @@ def test_a_watch_that_is_cut_goes_on_where_it_was(cluster: KubeCluster, server: 
         stream(node_event("c", 10), then="silence"),
     )
 
-    seen = names_of(cluster, seconds=1.5)
+    watch = cluster.watch(POSITION, seconds=60)
+    seen = [(change.seen.name, change.position["nodes"]) for change in islice(watch, 3)]
+    watch.close()  # type: ignore[attr-defined]
 
     assert seen == [("a", "6"), ("b", "7"), ("c", "10")]
     asked = [request.query for request in server.requests if request.path == NODES]
@@ -101,7 +95,7 @@ def test_watches_that_end_as_soon_as_they_open_are_no_watch(cluster: KubeCluster
         server.tell("GET", path, stream())
 
     with pytest.raises(Unreachable, match="as soon as"):
-        list(cluster.watch(POSITION, seconds=5))
+        list(cluster.watch(POSITION, seconds=60))
 
     assert len(server.requests) <= 3
 
@@ -120,7 +114,7 @@ def test_a_position_that_is_too_old_is_gone(cluster: KubeCluster, server: Faulty
     server.tell("GET", PODS, end)  # type: ignore[arg-type]
 
     with pytest.raises(Gone, match="too old"):
-        list(cluster.watch(POSITION, seconds=5))
+        list(cluster.watch(POSITION, seconds=60))
 
 
 @pytest.mark.parametrize(
@@ -139,4 +133,4 @@ def test_a_watch_that_fails_is_unreachable(cluster: KubeCluster, server: Faulty,
     server.tell("GET", PODS, end)  # type: ignore[arg-type]
 
     with pytest.raises(Unreachable):
-        list(cluster.watch(POSITION, seconds=5))
+        list(cluster.watch(POSITION, seconds=60))

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-SECONDS = 30.0
+SECONDS = 90.0
 _PAUSE = 0.03
 
 

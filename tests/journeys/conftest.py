@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connections
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from clusters.emulator import Emulator
 from stack.browser import chromium
@@ -25,6 +25,9 @@ FLAGS = [
     "--disable-sync",
 ]
 PASSWORD = "a password for tests"  # noqa: S105  not a secret
+# Milliseconds for whatever is waited for, on the slowest machine.
+LIMIT = 60_000
+expect.set_options(timeout=LIMIT)
 
 Visit = Callable[..., Page]
 
@@ -76,7 +79,7 @@ def visit(engine: Browser, portal: Site, lab: Lab) -> Iterator[Visit]:  # noqa: 
 
     def open_page(who: Actor | None, path: str, *, expect: tuple[str, ...] = (), **options: Any) -> Page:  # noqa: ANN401  Playwright's own options
         context = engine.new_context(base_url=portal.url, **options)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(LIMIT)
         contexts.append(context)
         page = context.new_page()
 

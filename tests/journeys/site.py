@@ -19,6 +19,7 @@ from stack.servers import Valkey, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 120
+APPLICATION = "portal"  # by which the database tells its connections from others
 POOL = 3  # connections to the database: far fewer than streams
 
 
@@ -46,6 +47,7 @@ class Site:
             "TIDEGATE_STATIC_ROOT": str(self.folder / "static"),
             "TIDEGATE_LOG_LEVEL": "WARNING",
             "TIDEGATE_DB_POOL": str(POOL),
+            "PGAPPNAME": APPLICATION,
             "TIDEGATE_CLUSTERS": f"default={self.kubeconfig}",
         }
         manage = [sys.executable, str(ROOT / "manage.py"), "collectstatic", "--noinput", "-v0"]
@@ -74,7 +76,7 @@ class Site:
     def stop(self) -> None:
         if self.web is not None:
             self.web.terminate()
-            self.web.wait(15)
+            self.web.wait(60)
         self.valkey.stop()
 
     @contextmanager

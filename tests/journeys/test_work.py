@@ -109,9 +109,11 @@ def test_two_admins_who_edit_one_quota_do_not_overwrite_each_other(lab: Lab, vis
     first, second = (visit(lab.root, "/teams/nlp") for _ in range(2))
     for page, units in ((first, "12"), (second, "4")):
         page.get_by_label("Guaranteed h100").fill(units)
+    for page in (first, second):
         page.locator("tr", has_text="h100").get_by_role("button", name="Save").click()
+        # The first one is through before the second one begins.
+        expect(first.get_by_text("h100 of nlp is set.")).to_be_visible()
 
-    expect(first.get_by_text("h100 of nlp is set.")).to_be_visible()
     expect(second.get_by_role("alert")).to_contain_text("change them again")
     expect(second.get_by_label("Guaranteed h100")).to_have_value("12")
     assert Quota.objects.get(team=lab.nlp, flavor=lab.h100).guaranteed == 12

@@ -12,14 +12,15 @@ pytestmark = pytest.mark.kubernetes
 
 
 def test_a_gang_runs_to_its_end_on_the_nodes_it_was_given(real: Stage) -> None:
-    job = real.submit(shape="gang", tasks=4, gpus="h100:8", run_for="3s")
+    job = real.submit(shape="gang", tasks=4, gpus="h100:8", forever="1")
 
-    real.until(lambda: Task.objects.filter(wave__job=job, state="running").count() == 4, seconds=60)
+    real.until(lambda: Task.objects.filter(wave__job=job, state="running").count() == 4, seconds=120)
     witnesses = dict(Task.objects.filter(wave__job=job).values_list("pod", "node__name"))
     bound = {pod.name: pod.node for pod in real.pods()}
     in_use = units_in_use()
-    ended = real.until_ended(job, seconds=60)
-    real.until(lambda: not real.objects() and not real.pods(), seconds=60)
+    real.finish(job)
+    ended = real.until_ended(job, seconds=120)
+    real.until(lambda: not real.objects() and not real.pods(), seconds=120)
 
     assert witnesses == bound
     assert len(set(bound.values())) == 4
@@ -32,7 +33,7 @@ def test_a_gang_runs_to_its_end_on_the_nodes_it_was_given(real: Stage) -> None:
 def test_a_hundred_tasks_run_in_waves_until_all_have_succeeded(real: Stage) -> None:
     job = real.submit(shape="independent", tasks=100, gpus="h100:1")
 
-    ended = real.until_ended(job, seconds=100)
+    ended = real.until_ended(job, seconds=120)
 
     assert ended is JobState.SUCCEEDED
     assert Task.objects.filter(wave__job=job, state="succeeded").count() == 100
@@ -42,7 +43,7 @@ def test_a_hundred_tasks_run_in_waves_until_all_have_succeeded(real: Stage) -> N
 def test_a_failed_task_ends_its_gang_and_the_retry_runs_in_a_new_wave(real: Stage) -> None:
     job = real.submit(shape="gang", tasks=2, gpus="h100:8", exit_code=3, retries=1)
 
-    ended = real.until_ended(job, seconds=90)
+    ended = real.until_ended(job, seconds=120)
 
     assert ended is JobState.FAILED
     assert (job.attempt, job.failures) == (2, 2)
@@ -51,10 +52,10 @@ def test_a_failed_task_ends_its_gang_and_the_retry_runs_in_a_new_wave(real: Stag
 
 def test_a_cancelled_gang_ends_when_its_pods_are_gone(real: Stage) -> None:
     job = real.submit(shape="gang", tasks=2, gpus="h100:8", forever="1")
-    real.until(lambda: state(job) is JobState.RUNNING, seconds=60)
+    real.until(lambda: state(job) is JobState.RUNNING, seconds=120)
 
     services.cancel(uid=job.uid, by=real.lab.ann, now=timezone.now())
-    ended = real.until_ended(job, seconds=60)
+    ended = real.until_ended(job, seconds=120)
 
     assert ended is JobState.CANCELLED
     assert not real.pods()

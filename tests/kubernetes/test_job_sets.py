@@ -14,7 +14,7 @@ from tests.queues import manifests
 from tests.queues.manifests import steer
 
 # Whoever comes first waits for the definitions to be installed.
-pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators"), pytest.mark.timeout(600)]
 
 API = "/apis/jobset.x-k8s.io/v1alpha2"
 
@@ -34,15 +34,16 @@ def pods_of(real: Stage) -> dict[str, str | None]:
 
 def test_a_job_set_is_a_gang_of_its_parts_and_ends_when_it_says_so(real: Stage) -> None:
     parts = {"driver": (1, 1, 0), "workers": (2, 1, 8), "eval": (1, 2, 4)}
-    job = submit(real, manifests.job_set(parts=parts, notes=steer(run_for="3s")))
+    job = submit(real, manifests.job_set(parts=parts, notes=steer(forever="1")))
 
-    real.until(lambda: running(job) == 4, seconds=90)
+    real.until(lambda: running(job) == 4, seconds=120)
     groups = list(job.groups.order_by("index").values_list("name", "tasks", "units"))
     witnesses = dict(Task.objects.filter(wave__job=job).values_list("pod", "node__name"))
     bound = pods_of(real)
     in_use = units_in_use()
-    ended = real.until_ended(job, seconds=90)
-    real.until(lambda: not real.objects() and not real.pods(), seconds=90)
+    real.finish(job)
+    ended = real.until_ended(job, seconds=120)
+    real.until(lambda: not real.objects() and not real.pods(), seconds=120)
 
     assert groups == [("workers", 2, 8), ("eval", 2, 4)]
     assert witnesses == bound
@@ -59,7 +60,7 @@ def test_a_job_set_that_restarts_itself_stays_on_its_nodes_and_fails_at_last(rea
     job = submit(real, manifest)
 
     ended = real.until_ended(job, seconds=120)
-    real.until(lambda: not real.pods(), seconds=60)
+    real.until(lambda: not real.pods(), seconds=120)
 
     assert ended is JobState.FAILED
     assert job.waves.count() == 1
@@ -68,21 +69,20 @@ def test_a_job_set_that_restarts_itself_stays_on_its_nodes_and_fails_at_last(rea
 
 def test_a_cancelled_job_set_leaves_nothing(real: Stage) -> None:
     job = submit(real, manifests.job_set(parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
-    real.until(lambda: running(job) == 2, seconds=90)
+    real.until(lambda: running(job) == 2, seconds=120)
 
     services.cancel(uid=job.uid, by=real.lab.ann, now=timezone.now())
-    ended = real.until_ended(job, seconds=90)
+    ended = real.until_ended(job, seconds=120)
+    real.until(lambda: not real.objects() and not real.pods(), seconds=120)
 
     assert ended is JobState.CANCELLED
-    assert not real.pods()
-    assert not real.objects()
     assert units_in_use() == 0
 
 
 def test_what_the_webhook_refuses_fails_with_its_words(real: Stage) -> None:
     job = submit(real, manifests.job_set(parts={"w" * 60: (1, 1, 1)}))
 
-    ended = real.until_ended(job, seconds=60)
+    ended = real.until_ended(job, seconds=120)
 
     assert ended is JobState.FAILED
     assert job.reason_code == "K8S_REJECTED"
@@ -94,16 +94,16 @@ def test_a_job_set_made_with_kubectl_is_adopted_evicted_and_run_again(real: Stag
     hands.make(manifests.job_set("made", parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
     real.look()
     job = job_of("made")
-    real.until(lambda: running(job) == 2, seconds=90)
+    real.until(lambda: running(job) == 2, seconds=120)
 
     steps.evict(job.id, JobState.RUNNING, JobState.QUEUED, now=timezone.now(), event="evicted", summary="for a test")
     real.release()
     suspended = hands.get("made")["spec"]["suspend"]
-    real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running(job) == 2, seconds=90)
+    real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running(job) == 2, seconds=120)
     witnesses = dict(Task.objects.filter(wave__job=job, state="running").values_list("pod", "node__name"))
     bound = pods_of(real)
     services.cancel(uid=job.uid, by=real.lab.lea, now=timezone.now())
-    ended = real.until_ended(job, seconds=90)
+    ended = real.until_ended(job, seconds=120)
 
     assert suspended is True
     assert witnesses == bound

@@ -15,7 +15,7 @@ from tests.loop.stage import Stage, state, units_in_use
 from tests.queues import manifests
 
 # Whoever comes first waits for the definitions to be installed.
-pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators"), pytest.mark.timeout(600)]
 
 Make = Callable[[], dict[str, Any]]
 
@@ -103,10 +103,10 @@ def start(real: Stage, manifest: dict[str, Any], tasks: int) -> tuple[Job, Opera
     """Submit an object, and play its operator until all tasks that count run."""
     operator = Operator(real, manifest)
     job = services.submit(spec=manifest, by=real.lab.ann, now=timezone.now()).job
-    real.until(lambda: operator.object() is not None, seconds=30)
+    real.until(lambda: operator.object() is not None, seconds=120)
     operator.make_pods()
     running = Task.objects.filter(wave__job=job, state="running")
-    real.until(lambda: running.count() == tasks, seconds=60)
+    real.until(lambda: running.count() == tasks, seconds=120)
     return job, operator
 
 
@@ -124,8 +124,8 @@ def test_each_kind_runs_on_its_witnesses_and_succeeds_as_its_status_says(
     in_use = units_in_use()
 
     operator.end(good)
-    ended = real.until_ended(job, seconds=60)
-    real.until(lambda: operator.object() is None, seconds=60)
+    ended = real.until_ended(job, seconds=120)
+    real.until(lambda: operator.object() is None, seconds=120)
 
     assert {pod: everything[pod] for pod in witnesses} == witnesses
     assert in_use == 8 * tasks
@@ -144,9 +144,9 @@ def test_each_kind_fails_as_its_status_says(
     job, operator = start(real, make(), tasks)
 
     operator.end(bad)
-    ended = real.until_ended(job, seconds=60)
+    ended = real.until_ended(job, seconds=120)
 
     assert ended is JobState.FAILED
     assert units_in_use() == 0
     assert state(job) is JobState.FAILED
-    real.until(lambda: operator.object() is None, seconds=60)
+    real.until(lambda: operator.object() is None, seconds=120)

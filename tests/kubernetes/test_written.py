@@ -25,13 +25,14 @@ def running(job: Job) -> int:
 
 
 def test_a_written_job_runs_to_its_end_on_its_witnesses(real: Stage) -> None:
-    job = submit(real, manifests.job(pods=4, units=8, notes=steer(run_for="3s")))
+    job = submit(real, manifests.job(pods=4, units=8, notes=steer(forever="1")))
 
-    real.until(lambda: running(job) == 4, seconds=60)
+    real.until(lambda: running(job) == 4, seconds=120)
     witnesses = dict(Task.objects.filter(wave__job=job).values_list("pod", "node__name"))
     bound = {pod.name: pod.node for pod in real.pods()}
-    ended = real.until_ended(job, seconds=60)
-    real.until(lambda: not real.objects() and not real.pods(), seconds=60)
+    real.finish(job)
+    ended = real.until_ended(job, seconds=120)
+    real.until(lambda: not real.objects() and not real.pods(), seconds=120)
 
     assert witnesses == bound
     assert len(set(bound.values())) == 4
@@ -43,8 +44,8 @@ def test_a_written_job_runs_to_its_end_on_its_witnesses(real: Stage) -> None:
 def test_a_written_job_that_fails_tells_how_and_leaves_nothing(real: Stage) -> None:
     job = submit(real, manifests.job(pods=2, units=8, notes=steer(exit_code=3)))
 
-    ended = real.until_ended(job, seconds=60)
-    real.until(lambda: not real.objects() and not real.pods(), seconds=60)
+    ended = real.until_ended(job, seconds=120)
+    real.until(lambda: not real.objects() and not real.pods(), seconds=120)
 
     assert ended is JobState.FAILED
     assert "exit code 3" in job.reason_text
@@ -58,8 +59,8 @@ def test_a_job_made_with_kubectl_is_let_run_to_its_end_and_stays(real: Stage) ->
     job = job_of("made")
     queued = (state(job), job.user.username)
 
-    ended = real.until_ended(job, seconds=60)
-    real.until(lambda: "tidegate.io/wave" not in hands.get("made")["metadata"]["labels"], seconds=30)
+    ended = real.until_ended(job, seconds=120)
+    real.until(lambda: "tidegate.io/wave" not in hands.get("made")["metadata"]["labels"], seconds=120)
 
     assert queued == (JobState.QUEUED, "system:kubectl")
     assert ended is JobState.SUCCEEDED
@@ -73,16 +74,16 @@ def test_a_job_made_with_kubectl_is_suspended_when_evicted_and_runs_again(real: 
     hands.make(manifests.job("made", pods=2, units=8, notes=steer(forever="1")))
     real.look()
     job = job_of("made")
-    real.until(lambda: running(job) == 2, seconds=60)
+    real.until(lambda: running(job) == 2, seconds=120)
 
     steps.evict(job.id, JobState.RUNNING, JobState.QUEUED, now=timezone.now(), event="evicted", summary="for a test")
     real.release()
     suspended = hands.get("made")["spec"]["suspend"]
-    real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running(job) == 2, seconds=60)
+    real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running(job) == 2, seconds=120)
     witnesses = dict(Task.objects.filter(wave__job=job, state="running").values_list("pod", "node__name"))
     bound = {pod.name: pod.node for pod in real.pods() if not pod.leaving}
     services.cancel(uid=job.uid, by=real.lab.lea, now=timezone.now())
-    ended = real.until_ended(job, seconds=60)
+    ended = real.until_ended(job, seconds=120)
 
     assert suspended is True
     assert witnesses == bound
@@ -98,11 +99,11 @@ def test_a_job_made_with_kubectl_and_deleted_is_cancelled(real: Stage) -> None:
     hands.make(manifests.job("runs", pods=2, units=8, notes=steer(forever="1")))
     real.look()
     waits, runs = job_of("waits"), job_of("runs")
-    real.until(lambda: running(runs) == 2, seconds=60)
+    real.until(lambda: running(runs) == 2, seconds=120)
 
     hands.delete("waits")
     hands.delete("runs")
-    ends = [real.until_ended(job, seconds=60) for job in (waits, runs)]
+    ends = [real.until_ended(job, seconds=120) for job in (waits, runs)]
 
     assert ends == [JobState.CANCELLED, JobState.CANCELLED]
     assert units_in_use() == 0

@@ -18,7 +18,7 @@ def hands(stage: Stage) -> Hands:
 
 
 def test_a_suspended_job_with_a_queue_is_queued_and_let_run_when_admitted(stage: Stage, hands: Hands) -> None:
-    hands.make(manifests.job("made", pods=2, units=8, notes=steer(run_for="1s")))
+    hands.make(manifests.job("made", pods=2, units=8, notes=steer(forever="1")))
 
     stage.look()
     job = job_of("made")
@@ -27,6 +27,7 @@ def test_a_suspended_job_with_a_queue_is_queued_and_let_run_when_admitted(stage:
     running = (hands.get("made")["spec"]["suspend"], units_in_use())
     witnesses = dict(Task.objects.filter(wave__job=job).values_list("pod", "node__name"))
     bound = {pod.name: pod.node for pod in stage.pods()}
+    stage.finish(job)
     ended = stage.until_ended(job)
 
     assert queued == ("nlp", "default", "system:kubectl", JobState.QUEUED, 16)

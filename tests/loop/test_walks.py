@@ -1,20 +1,22 @@
 """Jobs walked from submission to their end on the emulator."""
 
 from datetime import timedelta
+from functools import partial
 
 from django.utils import timezone
 
 from queues import cycle, services
 from queues.models import Job, Task, Wave
 from queues.states import JobState
-from tests.loop.stage import Stage, events, state, units_in_use
+from tests.loop.stage import Stage, events, state, tried, units_in_use
 
 
 def test_a_gang_runs_to_its_end_and_gives_its_units_back(stage: Stage) -> None:
-    job = stage.submit(shape="gang", tasks=4, gpus="h100:8", run_for="1s")
+    job = stage.submit(shape="gang", tasks=4, gpus="h100:8", forever="1")
 
-    stage.turn()
+    stage.until(lambda: Task.objects.filter(wave__job=job, state="running").count() == 4)
     in_use = units_in_use()
+    stage.finish(job)
     ended = stage.until_ended(job)
 
     assert in_use == 32
@@ -47,7 +49,7 @@ def test_each_task_of_a_gang_is_bound_to_its_witness(stage: Stage) -> None:
 def test_a_hundred_tasks_run_in_waves_until_all_have_succeeded(stage: Stage) -> None:
     job = stage.submit(shape="independent", tasks=100, gpus="h100:1", run_for="200ms")
 
-    ended = stage.until_ended(job, seconds=30)
+    ended = stage.until_ended(job)
 
     assert ended is JobState.SUCCEEDED
     assert Wave.objects.filter(job=job).count() >= 4
@@ -103,18 +105,17 @@ def test_a_job_cancelled_before_its_launch_leaves_nothing_behind(stage: Stage) -
 
 
 def test_a_job_that_cannot_start_backs_off_and_fails_after_three_tries(stage: Stage) -> None:
-    job = stage.submit(never_start="ErrImagePull")
     other = stage.submit(name="other", forever="1")
-    queue = job.queue
-    queue.start_limit = timedelta()
-    queue.save()
+    stage.until(lambda: state(other) is JobState.RUNNING)
+    job = stage.submit(never_start="ErrImagePull")
+    job.queue.start_limit = timedelta()
+    job.queue.save()
 
     stage.until(lambda: state(job) is JobState.QUEUED and job.start_failures == 1)
     backing_off = (job.reason_code, job.ready)
-    for _ in range(2):
+    for waves in (2, 3):
         Job.objects.filter(id=job.id).update(backoff_until=timezone.now())
-        stage.until(lambda: state(job) is not JobState.QUEUED)
-        stage.until(lambda: state(job) in {JobState.QUEUED, JobState.FAILED})
+        stage.until(partial(tried, job, waves))
 
     assert backing_off == ("START_FAILED", False)
     assert (state(job), job.reason_code) == (JobState.FAILED, "START_FAILED")

@@ -24,12 +24,13 @@ def live_job(stage: Stage, name: str) -> dict[str, Any]:
 
 
 def test_a_written_job_is_a_gang_that_runs_to_its_end_on_its_witnesses(stage: Stage) -> None:
-    job = submit(stage, manifests.job(pods=4, units=8, notes=steer(run_for="1s")))
+    job = submit(stage, manifests.job(pods=4, units=8, notes=steer(forever="1")))
 
     stage.until(lambda: Task.objects.filter(wave__job=job, state="running").count() == 4)
     witnesses = dict(Task.objects.filter(wave__job=job).values_list("pod", "node__name"))
     bound = {pod.name: pod.node for pod in stage.pods()}
     in_use = units_in_use()
+    stage.finish(job)
     ended = stage.until_ended(job)
 
     assert witnesses == bound
@@ -55,7 +56,7 @@ def test_a_written_job_without_indices_gets_a_task_for_each_pod(stage: Stage) ->
 def test_more_completions_than_pods_run_one_after_another_in_the_same_places(stage: Stage) -> None:
     job = submit(stage, manifests.job(pods=2, units=8, notes=steer(run_for="100ms"), completions=5))
 
-    ended = stage.until_ended(job, seconds=30)
+    ended = stage.until_ended(job)
 
     assert ended is JobState.SUCCEEDED
     assert Task.objects.filter(wave__job=job).count() == 2

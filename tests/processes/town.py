@@ -80,11 +80,13 @@ class Town:
         process.wait(10)
 
     def submit(self, **spec: Any) -> Job:  # noqa: ANN401  fields of a spec
-        """Submit a job of nlp that runs for ``run_for``."""
-        notes = {"tidegate.test/run-for": str(spec.pop("run_for", "300ms"))}
+        """Submit a job of nlp that runs for ``run_for``, or ``forever``."""
+        lasts = spec.pop("forever", None)
+        runs = {"tidegate.test/run-for": str(spec.pop("run_for", "300ms"))}
+        notes = {"tidegate.test/forever": str(lasts)} if lasts else runs
         return self.lab.submit(now=timezone.now(), annotations=notes, **spec)
 
-    def until(self, condition: Callable[[], bool], *, seconds: float = 60, pause: float = 0.05) -> float:
+    def until(self, condition: Callable[[], bool], *, seconds: float = 120, pause: float = 0.05) -> float:
         """Wait until the condition holds; return how long that took."""
         begin = time.monotonic()
         while not condition():

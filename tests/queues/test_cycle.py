@@ -79,11 +79,11 @@ def test_while_another_worker_holds_the_lock_nothing_is_decided() -> None:
 
     def slow(world: World, heads: Heads) -> Outcome:
         inside.set()
-        leave.wait(10)
+        leave.wait(60)
         return nothing(world, heads)
 
     other = apart(lambda: run_cycle(lambda: NOW, decide=slow))
-    inside.wait(10)
+    inside.wait(60)
     mine = run_cycle(lambda: NOW, decide=nothing)
     leave.set()
     other.join()

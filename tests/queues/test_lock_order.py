@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def until_somebody_waits_for_us() -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         with connection.cursor() as cursor:
             cursor.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))")
@@ -42,6 +42,6 @@ def test_the_outbox_holds_no_wave_while_it_waits_for_its_job(lab: Lab) -> None:
         outbox.start()
         until_somebody_waits_for_us()
         Wave.objects.select_for_update(nowait=True).get(id=wave.id)
-    outbox.join(30)
+    outbox.join(60)
 
     assert told == [1]

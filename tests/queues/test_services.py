@@ -493,7 +493,7 @@ def test_parallel_submissions_with_one_external_id_make_one_job() -> None:
 
     def run(by: Actor) -> None:
         try:
-            gate.wait(timeout=20)
+            gate.wait(timeout=60)
             spec = compact(metadata={"external_id": "once"})
             results.append(services.submit(spec=spec, by=by, now=NOW, if_exists=IfExists.ATTACH))
         except DomainError as error:
@@ -505,7 +505,7 @@ def test_parallel_submissions_with_one_external_id_make_one_job() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
 
     done = [row for row in results if isinstance(row, services.Submitted)]
     assert len(done) == 6

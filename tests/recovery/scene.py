@@ -65,7 +65,7 @@ class Scene(Stage):
         """Stop the watcher and leave nothing on the cluster."""
         self.proxy.heal()
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(90)
         assert not self._thread.is_alive()
         self._sweep()
         self.cluster.close()

@@ -1,6 +1,7 @@
 """Faults of pods, nodes and objects: what was lost queues again whole, and its units come back exactly once."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.utils import timezone
@@ -10,7 +11,7 @@ from queues import cycle, nodes, services, steps
 from queues.models import Job, Node, Wave
 from queues.states import JobState
 from tests.clusters.contract.ground import GPU
-from tests.loop.stage import state
+from tests.loop.stage import state, tried
 from tests.recovery.scene import Scene
 
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
@@ -39,11 +40,9 @@ def again(scene: Scene, job: Job) -> None:
     scene.turn()
 
 
-def no_time_to_start(job: Job) -> None:
-    """Let the start limit of a job's queue be over already."""
-    job.queue.start_limit = timedelta()
-    job.queue.save()
-    Wave.objects.filter(job=job, deadline_at__isnull=False).update(deadline_at=timezone.now())
+def out_of_time(job: Job) -> None:
+    """Let the start limit of a job that tries to start be over now."""
+    assert Wave.objects.filter(job=job, deadline_at__isnull=False).update(deadline_at=timezone.now())
 
 
 def test_a_gang_whose_objects_are_deleted_by_somebody_queues_again_at_its_old_place(scene: Scene) -> None:
@@ -115,19 +114,17 @@ def test_an_image_that_cannot_be_pulled_is_named_backs_off_behind_others_and_fai
     scene.until(lambda: state(job) is JobState.ADMITTED and scene.reason(job).get("code") == "IMAGE_PULL")
     other = scene.submit(name="other", shape="gang", tasks=3, gpus="h100:8", forever="1")
 
-    no_time_to_start(job)
-    scene.until(lambda: state(job) is JobState.QUEUED)
+    out_of_time(job)
+    scene.until(partial(tried, job, 1))
     backing_off = scene.reason(job)
-    job.queue.start_limit = timedelta(minutes=10)
-    job.queue.save()
     scene.until(lambda: scene.running(other) == 3)
     services.cancel(uid=other.uid, by=scene.lab.ann, now=timezone.now())
     scene.ends(other)
-    no_time_to_start(job)
-    for _ in range(2):
+    job.queue.start_limit = timedelta()
+    job.queue.save()
+    for waves in (2, 3):
         again(scene, job)
-        scene.until(lambda: state(job) is not JobState.QUEUED)
-        scene.until(lambda: state(job) in {JobState.QUEUED, JobState.FAILED})
+        scene.until(partial(tried, job, waves))
 
     assert (backing_off["code"], backing_off["details"]["cause"]) == ("BACKING_OFF", "START_FAILED")
     assert backing_off["details"]["failures"] == 1
@@ -226,6 +223,8 @@ def test_a_gang_that_a_quota_of_others_refuses_half_its_pods_leaves_whole_and_wa
         "spec": {"hard": {f"requests.{GPU}": "8"}},
     }
     scene.ground.send("create", scene.path("resourcequotas"), body=quota)
+    there = scene.path("resourcequotas", "theirs")
+    scene.until(lambda: scene.ground.send("get", there).get("status", {}).get("hard"))
     job = scene.submit(shape="gang", tasks=2, gpus="h100:8", forever="1")
 
     scene.until(lambda: scene.events(job, "start_failed") and state(job) is JobState.QUEUED)
@@ -233,7 +232,7 @@ def test_a_gang_that_a_quota_of_others_refuses_half_its_pods_leaves_whole_and_wa
     other = scene.runs(name="other", gpus="h100:8")
     services.cancel(uid=other.uid, by=scene.lab.ann, now=timezone.now())
     scene.ends(other)
-    scene.ground.send("delete", scene.path("resourcequotas", "theirs"))
+    scene.ground.send("delete", there)
     again(scene, job)
     scene.until(lambda: scene.running(job) == 2)
     scene.balance()

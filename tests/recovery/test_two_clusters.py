@@ -22,7 +22,7 @@ from queues.watcher import Follower, retire_others
 from tests.clusters.contract.ground import OWN_LABEL, Ground, Site
 from tests.clusters.faulty import failure
 from tests.kubernetes.proxy import Proxy
-from tests.loop.stage import Stage, state
+from tests.loop.stage import Stage, finish, state
 from tests.queues.lab import Lab
 from tests.recovery.scene import PAUSE
 
@@ -52,7 +52,7 @@ class Side:
         self.proxy.heal()
         self.stop.set()
         if self.thread.ident is not None:
-            self.thread.join(30)
+            self.thread.join(90)
         assert not self.thread.is_alive()
         self.ground.leave()
         self.cluster.close()
@@ -85,7 +85,7 @@ class Town(Stage):
         time.sleep(PAUSE)
 
     def runs(self, job: Job) -> None:
-        self.until(lambda: state(job) is JobState.RUNNING and not tasks(job, "pending"), seconds=60)
+        self.until(lambda: state(job) is JobState.RUNNING and not tasks(job, "pending"))
 
     def reason(self, job: Job) -> str:
         reason = queries.job(self.lab.ann, job.uid, now=timezone.now()).row.reason
@@ -159,7 +159,7 @@ def test_separate_tasks_use_both_clusters_each_wave_in_its_own(town: Town) -> No
 
 
 def test_one_cluster_falls_silent_while_the_other_works_on(town: Town) -> None:
-    both = town.submit(name="both", shape="independent", tasks=4, gpus="h100:1", run_for="6s")
+    both = town.submit(name="both", shape="independent", tasks=4, gpus="h100:1", forever="1")
     long = [town.submit(name=f"gang-{n}", shape="gang", tasks=2, gpus="h100:6", forever="1") for n in range(2)]
     for job in (both, *long):
         town.runs(job)
@@ -171,6 +171,8 @@ def test_one_cluster_falls_silent_while_the_other_works_on(town: Town) -> None:
     told = town.west.asked("POST")
     late = [town.submit(name=f"late-{n}", gpus="h100:1", forever="1") for n in range(6)]
     town.until(lambda: sum(state(job) is JobState.RUNNING for job in late) >= 1)
+    for side in (town.east, town.west):
+        finish(side.ground.cluster, both)
     town.until(lambda: all(pod.phase is PodPhase.SUCCEEDED for pod in of(town.west, both)))
 
     assert {row[:2] for job in late for row in tasks(job)} == {(EAST, EAST)}
@@ -192,7 +194,7 @@ def test_one_cluster_falls_silent_while_the_other_works_on(town: Town) -> None:
 
 def test_a_cluster_that_is_configured_no_more_is_not_counted_on(town: Town) -> None:
     town.west.stop.set()
-    town.west.thread.join(30)
+    town.west.thread.join(90)
 
     retire_others([EAST], now=timezone.now())
 

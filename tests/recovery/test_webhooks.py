@@ -56,7 +56,7 @@ class Gatekeeper:
             "rules": [{"apiGroups": [group], "apiVersions": ["v1"], "resources": [kind], "operations": ["CREATE"]}],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.scene.namespace}},
             "failurePolicy": "Fail",
-            "timeoutSeconds": 1,
+            "timeoutSeconds": 1 if self.silent else 20,
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
         }

@@ -86,7 +86,7 @@ def test_leftovers_are_ended_but_never_a_stranger_with_their_number(tmp_path: Pa
         count = run.end_leftovers()
 
         assert count == 1
-        assert ours.wait(10) == -15
+        assert ours.wait(60) == -15
         assert stranger.poll() is None
     finally:
         for process in (ours, stranger):

@@ -14,7 +14,7 @@ from stack.servers import StartFailed
 from stack.supervisor import Program, Supervisor, ending
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 20.0
+LIMIT = 60.0
 
 KILLED = """
 import sys

@@ -81,7 +81,7 @@ def test_the_fence_of_a_time_limit_ends_a_wave(ground: Ground) -> None:
 def test_a_taint_that_evicts_is_named_on_the_pod(ground: Ground) -> None:
     node = ground.node()
     steer = {"forever": "1", "ignore-term": "1"}
-    launch = ground.launch(ground.group(node, steer=steer), grace_seconds=5)
+    launch = ground.launch(ground.group(node, steer=steer), grace_seconds=120)
     ground.cluster.launch(launch)
     ground.running(launch)
 

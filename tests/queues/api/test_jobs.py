@@ -409,8 +409,8 @@ def test_waiting_sees_a_change_that_comes_later_and_holds_no_connection_meanwhil
 
     async def walk() -> tuple[int, int]:
         others = await asyncio.to_thread(sessions)
-        asked = asyncio.create_task(browser.get(f"{JOBS}/{job.uid}/wait?timeout=20"))
-        busy, deadline = others + 1, time.monotonic() + 10
+        asked = asyncio.create_task(browser.get(f"{JOBS}/{job.uid}/wait?timeout=60"))
+        busy, deadline = others + 1, time.monotonic() + 50
         while busy > others and time.monotonic() < deadline:
             await asyncio.sleep(0.6)  # it looks now and then; between two looks it rests
             busy = await asyncio.to_thread(sessions)
