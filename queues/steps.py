@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import DurationField, ExpressionWrapper, F, Value
 from django.db.models.expressions import CombinedExpression
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Greatest
 
 from queues.models import Job, JobEvent, Task, Wave
 from queues.models.wave import Wish
@@ -23,8 +23,12 @@ class StepNotAllowed(Exception):
 
 
 def waits_again(now: datetime) -> dict[str, Any]:
-    """Return the changes with which a job waits again: the time in which it did not wait does not count."""
-    away = CombinedExpression(Value(now), "-", Coalesce(F("not_waiting_since"), Value(now)))
+    """Return the changes with which a job waits again: the time in which it did not wait does not count.
+
+    A process that began to look before another one stopped the wait comes with an earlier ``now``: that is no time.
+    """
+    stopped = Coalesce(F("not_waiting_since"), Value(now))
+    away = CombinedExpression(Greatest(Value(now), stopped), "-", stopped)
     return {"wait_from": F("wait_from") + away, "not_waiting_since": None, "backoff_until": None, "ready": True}
 
 

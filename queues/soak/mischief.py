@@ -8,11 +8,13 @@ from clusters.asking import Failure
 from clusters.port import ClusterError
 from queues.soak.ground import FLAVOR, QUOTAS, Ground
 from queues.soak.people import People
-from stack.ensemble import Ensemble
+from stack.ensemble import OURS, Ensemble
 
 # The worker and the watcher do most, and die most often.
 VICTIMS = ("worker", "worker", "watcher", "watcher", "beat", "web", "valkey")
 DEAD_SECONDS = (0.0, 0.5, 2.0)
+# Celery ends a process that loses its broker while it connects; whoever runs it starts it again.
+MAY_END = frozenset({"worker", "beat"})
 
 
 class Mischief:
@@ -23,6 +25,7 @@ class Mischief:
         self.ensemble, self.ground, self.people, self.random = ensemble, ground, people, random
         self.done: Counter[str] = Counter()
         self.cordoned: set[str] = set()
+        self.wrong: list[str] = []
 
     def kill(self) -> None:
         """Kill a process without a word, and start it again after a while."""
@@ -34,6 +37,16 @@ class Mischief:
             time.sleep(self.random.choice(DEAD_SECONDS))
             self.ensemble.start(name)
         self.done[f"killed {name}"] += 1
+
+    def supervise(self) -> None:
+        """Start again what ended although nobody killed it, as whoever runs it does; note it where that is wrong."""
+        for name in self.ensemble.ended():
+            if name not in MAY_END:
+                self.wrong.append(f"{name} ended by itself: {self.ensemble.words(name)[-300:]}")
+            self.ensemble.kill(name)
+            if name in OURS:
+                self.ensemble.start(name)
+            self.done[f"{name} ended by itself"] += 1
 
     def meddle(self) -> None:
         """Cordon or uncordon a machine, move a quota, or delete something in the cluster."""
@@ -48,7 +61,7 @@ class Mischief:
         for node in sorted(self.cordoned):
             self.ground.cordon(node, cordoned=False)
         self.cordoned.clear()
-        for name in ("worker", "beat", "watcher", "web"):
+        for name in OURS:
             if name not in self.ensemble.running:
                 self.ensemble.start(name)
         for team, guaranteed in QUOTAS.items():

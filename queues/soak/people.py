@@ -20,6 +20,8 @@ TIMEOUT = 20.0
 PATIENCE_SECONDS = 90.0
 PAUSE_SECONDS = 0.3
 UNAVAILABLE = 500
+# People have their minds on what they submitted lately.
+RECENT = 300
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +46,8 @@ class People:
 
     def change_minds(self, count: int) -> None:
         """Do something to so many jobs, whatever has become of them."""
-        for name in self.random.sample(sorted(self.ids), min(count, len(self.ids))):
+        recent = tuple(self.ids)[-RECENT:]
+        for name in self.random.sample(recent, min(count, len(recent))):
             verb = self.random.choice(("cancel", "hold", "release", "priority", "hold", "release"))
             if verb == "cancel":
                 self.cancel(name)

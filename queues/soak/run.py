@@ -28,6 +28,8 @@ QUIET_SECONDS = 600.0
 MOST_WAITING = 120
 # Jobs of these fates do not end by themselves, or only after back-offs of minutes.
 GIVEN_UP = frozenset({Fate.ENDLESS, Fate.NEVER_FITS, Fate.NEVER_STARTS})
+# So many of them are there at a time; older ones are given up, or soon they would hold every GPU.
+MOST_ENDLESS = 8
 TELL_SECONDS = 10.0
 LOCK_SECONDS = 10.0
 
@@ -76,6 +78,7 @@ class _Soak:
         self.ground = Ground(cluster)
         self.random = Random(plan.seed)  # noqa: S311  a soak is no secret
         self.draws: dict[str, Draw] = {}
+        self.endless: list[str] = []
         self.begun = time.monotonic()
 
     def run(self) -> Verdict:
@@ -94,7 +97,7 @@ class _Soak:
             wrong = self.wait_until_quiet()
             meter.stop()
             wrong += sorted(meter.wrong) + creations.twice()
-            wrong += [f"{name} ended by itself: {self.ensemble.words(name)[-300:]}" for name in self.ensemble.ended()]
+            wrong += self.mischief.wrong
             numbers = self.numbers() | {
                 "seconds of load": round(load_seconds),
                 "seconds until quiet": round(time.monotonic() - self.begun - load_seconds),
@@ -117,6 +120,8 @@ class _Soak:
             if Job.objects.filter(state=JobState.QUEUED).count() < MOST_WAITING:
                 self.submit(self.random.randint(1, 20))
             self.people.change_minds(2)
+            self.give_up()
+            self.mischief.supervise()
             if now > kill:
                 self.mischief.kill()
                 kill = time.monotonic() + self.plan.kill_every
@@ -132,7 +137,13 @@ class _Soak:
         first = len(self.draws)
         new = [draw(self.random, number, teams=QUOTAS) for number in range(first, first + count)]
         self.draws |= {each.name: each for each in new}
+        self.endless += [each.name for each in new if each.fate in GIVEN_UP]
         self.people.submit(new)
+
+    def give_up(self) -> None:
+        """Cancel the oldest of those that would go on for ever."""
+        while len(self.endless) > MOST_ENDLESS:
+            self.people.cancel(self.endless.pop(0))
 
     def calm_down(self) -> None:
         """End the faults and what would go on for ever; what is held is released."""
@@ -148,6 +159,7 @@ class _Soak:
         end = time.monotonic() + QUIET_SECONDS
         tell = 0.0
         while True:
+            self.mischief.supervise()
             self.people.release_all(self.active(JobState.HELD))
             active = self.active()
             if not active and (ends := list(self.ends())):

@@ -39,6 +39,16 @@ def test_time_in_which_a_job_did_not_wait_does_not_count(lab: Lab) -> None:
     assert (job.wait_from, job.not_waiting_since, job.ready) == (NOW + 10 * MINUTE, None, True)
 
 
+def test_who_looked_before_the_wait_stopped_does_not_turn_waiting_time_back(lab: Lab) -> None:
+    job = lab.submit()
+    Job.objects.update(**waits_no_more(NOW + 5 * MINUTE))
+
+    Job.objects.update(**waits_again(NOW + 4 * MINUTE))
+
+    job.refresh_from_db()
+    assert (job.wait_from, job.not_waiting_since, job.ready) == (NOW, None, True)
+
+
 def test_an_evicted_job_holds_until_its_pods_are_gone(lab: Lab) -> None:
     job = lab.submit(shape="gang", tasks=2, grace="30s")
     lab.start(job)
