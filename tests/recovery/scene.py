@@ -76,7 +76,7 @@ class Scene(Stage):
         self.release()
         time.sleep(PAUSE)
 
-    def until(self, condition: Callable[[], object], *, seconds: float = 60) -> None:
+    def until(self, condition: Callable[[], object], *, seconds: float = 120) -> None:
         """Turn until the condition holds."""
         end = time.monotonic() + seconds
         while not condition():

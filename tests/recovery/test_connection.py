@@ -23,10 +23,10 @@ from tests.recovery.scene import Scene
 
 @pytest.fixture
 def impatient(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """A scene in which no answer is waited for longer than a second."""
+    """A scene in which no answer is waited for longer than two seconds."""
     assert isinstance(scene.cluster.api, KubeApi)
-    scene.cluster.api.read_seconds = 1.0
-    monkeypatch.setattr(verbs, "OPEN_SECONDS", 1.0)
+    scene.cluster.api.read_seconds = 2.0
+    monkeypatch.setattr(verbs, "OPEN_SECONDS", 2.0)
     monkeypatch.setattr(verbs, "WATCH_SLACK_SECONDS", 0.5)
     monkeypatch.setattr(watcher, "STREAM_SECONDS", 2.0)
     return scene

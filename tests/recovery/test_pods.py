@@ -40,9 +40,11 @@ def again(scene: Scene, job: Job) -> None:
     scene.turn()
 
 
-def out_of_time(job: Job) -> None:
-    """Let the start limit of a job that tries to start be over now."""
-    assert Wave.objects.filter(job=job, deadline_at__isnull=False).update(deadline_at=timezone.now())
+def no_time_to_start(job: Job) -> None:
+    """Let the start limit of a job's queue be over already: for every job of that queue."""
+    job.queue.start_limit = timedelta()
+    job.queue.save()
+    Wave.objects.filter(job=job, deadline_at__isnull=False).update(deadline_at=timezone.now())
 
 
 def test_a_gang_whose_objects_are_deleted_by_somebody_queues_again_at_its_old_place(scene: Scene) -> None:
@@ -112,16 +114,17 @@ def test_a_lost_node_gives_its_gang_back_whole_and_its_zombie_pods_do_no_harm_wh
 def test_an_image_that_cannot_be_pulled_is_named_backs_off_behind_others_and_fails_in_the_end(scene: Scene) -> None:
     job = scene.submit(shape="gang", tasks=3, gpus="h100:8", never_start="ErrImagePull")
     scene.until(lambda: state(job) is JobState.ADMITTED and scene.reason(job).get("code") == "IMAGE_PULL")
-    other = scene.submit(name="other", shape="gang", tasks=3, gpus="h100:8", forever="1")
 
-    out_of_time(job)
+    no_time_to_start(job)
     scene.until(partial(tried, job, 1))
     backing_off = scene.reason(job)
-    scene.until(lambda: scene.running(other) == 3)
+    Job.objects.filter(id=job.id).update(backoff_until=timezone.now() + timedelta(hours=1))
+    job.queue.start_limit = timedelta(minutes=10)
+    job.queue.save()
+    other = scene.runs(name="other", shape="gang", tasks=3, gpus="h100:8")
     services.cancel(uid=other.uid, by=scene.lab.ann, now=timezone.now())
     scene.ends(other)
-    job.queue.start_limit = timedelta()
-    job.queue.save()
+    no_time_to_start(job)
     for waves in (2, 3):
         again(scene, job)
         scene.until(partial(tried, job, waves))

@@ -19,7 +19,7 @@ def at_once(works: list[Callable[[], object]], *, threads: int = 8) -> list[obje
     together = threading.Barrier(threads)
 
     def run(mine: list[tuple[int, Callable[[], object]]]) -> list[tuple[int, object]]:
-        together.wait(30)
+        together.wait(60)
         done: list[tuple[int, object]] = []
         try:
             for number, work in mine:

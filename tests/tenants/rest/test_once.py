@@ -133,7 +133,7 @@ def test_eight_parallel_posts_with_one_key_do_it_once(site: Site, api: Api) -> N
 
     def post() -> None:
         mine = Client(headers={"Authorization": client.defaults["HTTP_AUTHORIZATION"]})
-        together.wait(30)
+        together.wait(60)
         response = make(mine, "audio")
         seen.append((response.status_code, "Idempotency-Replayed" in response))  # type: ignore[attr-defined, operator]
         connection.close()
