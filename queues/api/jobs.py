@@ -25,7 +25,7 @@ from tenants.rest.schema import PAGING, paged
 from tenants.rest.views import MIB, RestView, refuse_unknown
 
 SPEC = {"application/json": SCHEMA, "application/yaml": SCHEMA}
-PLAN_SECONDS = 1.0
+PLAN_SECONDS = 3.0
 LIST_PARAMS = frozenset(shapes.JobQuery().fields) | PARAMS | {"fields"}
 
 

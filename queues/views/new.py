@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LONGEST = 100_000
 AT_LINE = re.compile(r"line (\d{1,6})\b", re.ASCII)
-PLAN_SECONDS = 1.0
+PLAN_SECONDS = 3.0
 # What the manifest's tab shows until one is pasted over it.
 MANIFEST = """\
 apiVersion: batch/v1

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
 from clusters.kube import connect
+from queues import tails
 from queues.models import Job, KeptLog
 from queues.states import JobState
 from tests.journeys.conftest import Visit
@@ -19,9 +21,11 @@ pytestmark = pytest.mark.journey
 
 
 @pytest.fixture
-def stage(lab: Lab, portal: Site, settings: Settings) -> Iterator[Stage]:
+def stage(lab: Lab, portal: Site, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     settings.TIDEGATE_TEST_ANNOTATIONS = True
     settings.TIDEGATE_KEEP_SECONDS = 0
+    # No log is given up because the machine stands still for a while.
+    monkeypatch.setattr(tails, "WAVE_WAITS", timedelta(minutes=5))
     cluster = connect("default", kubeconfig=portal.kubeconfig)
     stage = Stage(lab, cluster)
     stage.look()
