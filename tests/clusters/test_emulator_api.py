@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from clusters.emulator import Emulator
+from clusters.emulator import Emulator, NodeGroup
 from tests.clusters.emulator_kit import (
     APPLY,
     ENTRY,
@@ -409,15 +409,17 @@ def _is_started(talk: Talk, name: str) -> bool:
     return "Started" in talk.reasons(name)
 
 
-def test_the_oldest_events_go_when_there_are_too_many(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_events_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clusters.emulator.events.MOST_KEPT", 5)
-    for name in ("p0", "p1", "p2", "p3"):
-        talk.make(talk.pods, pod(name, gpus=0))
-        until(partial(_is_started, talk, name))
+    with Emulator(nodes=[NodeGroup(name="only")]) as own:
+        talk = Talk(own, "default")
+        for name in ("p0", "p1", "p2", "p3"):
+            talk.make(talk.pods, pod(name, gpus=0))
+            until(partial(_is_started, talk, name))
 
-    assert until(lambda: len(talk.get("/api/v1/events")["items"]) == 5)
-    assert talk.reasons("p3") == {"Scheduled", "Started"}
-    assert talk.reasons("p0") == set()
+        until(lambda: len(talk.get("/api/v1/events")["items"]) == 5)
+        assert talk.reasons("p3") == {"Scheduled", "Started"}
+        assert talk.reasons("p0") == set()
 
 
 def test_an_event_that_repeats_is_counted(talk: Talk) -> None:

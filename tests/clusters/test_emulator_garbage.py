@@ -24,13 +24,14 @@ def test_background_deletion_takes_the_pods_along(talk: Talk) -> None:
 
 def test_foreground_deletion_waits_for_the_pods(talk: Talk) -> None:
     wishes = {**FOREVER, "ignore-term": "1"}
-    talk.make(talk.jobs, job("j", gpus=0, wishes=wishes, inner={"terminationGracePeriodSeconds": 1}))
+    talk.make(talk.jobs, job("j", gpus=0, wishes=wishes, inner={"terminationGracePeriodSeconds": 600}))
     talk.running("j", 1)
 
     leaving = talk.drop(f"{talk.jobs}/j?propagationPolicy=Foreground")
 
     assert leaving["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert talk.pods_of("j")
+    talk.drop(f"{talk.pods}/{talk.pods_of('j')[0]['metadata']['name']}?gracePeriodSeconds=0")
     until(lambda: talk.gone(f"{talk.jobs}/j"))
     assert talk.pods_of("j") == []
 
@@ -127,7 +128,7 @@ def test_a_collection_is_deleted_by_selector(talk: Talk) -> None:
 def test_a_deleted_namespace_empties_itself_and_refuses_new_objects(talk: Talk) -> None:
     path = f"/api/v1/namespaces/{talk.namespace}"
     wishes = {**FOREVER, "ignore-term": "1"}
-    talk.make(talk.jobs, job("j", gpus=0, wishes=wishes, inner={"terminationGracePeriodSeconds": 1}))
+    talk.make(talk.jobs, job("j", gpus=0, wishes=wishes, inner={"terminationGracePeriodSeconds": 600}))
     talk.running("j", 1)
 
     ending = talk.drop(path)
@@ -135,6 +136,7 @@ def test_a_deleted_namespace_empties_itself_and_refuses_new_objects(talk: Talk) 
 
     assert ending["status"]["phase"] == "Terminating"
     assert (status, refusal["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
+    talk.drop(f"{talk.pods}/{talk.pods_of('j')[0]['metadata']['name']}?gracePeriodSeconds=0")
     until(lambda: talk.gone(path))
     assert talk.get(talk.pods)["items"] == []
 

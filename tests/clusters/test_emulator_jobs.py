@@ -89,12 +89,12 @@ def test_a_failure_within_backoff_is_run_again(talk: Talk) -> None:
     again = until(lambda: [pod for pod in talk.pods_of("j") if pod["metadata"]["uid"] != first["metadata"]["uid"]])
 
     assert again[0]["metadata"]["annotations"][INDEX] == "0"
-    assert talk.get(f"{talk.jobs}/j")["status"]["failed"] == 1
+    until(lambda: talk.get(f"{talk.jobs}/j")["status"].get("failed") == 1)
 
 
 def test_a_patient_job_replaces_a_pod_only_once_it_has_ended(talk: Talk) -> None:
     wishes = {**FOREVER, "ignore-term": "1"}
-    talk.make(talk.jobs, job("j", gpus=0, backoffLimit=3, wishes=wishes, inner={"terminationGracePeriodSeconds": 1}))
+    talk.make(talk.jobs, job("j", gpus=0, backoffLimit=3, wishes=wishes, inner={"terminationGracePeriodSeconds": 600}))
     first = talk.running("j", 1)[0]["metadata"]
 
     talk.drop(f"{talk.pods}/{first['name']}")
@@ -102,6 +102,7 @@ def test_a_patient_job_replaces_a_pod_only_once_it_has_ended(talk: Talk) -> None
 
     assert "active" not in status
     assert len(talk.pods_of("j")) == 1
+    talk.drop(f"{talk.pods}/{first['name']}?gracePeriodSeconds=0")
     until(lambda: talk.gone(f"{talk.pods}/{first['name']}"))
     until(lambda: talk.pods_of("j"))
 
@@ -113,11 +114,11 @@ def test_a_suspended_job_has_no_pods_until_it_is_resumed(talk: Talk) -> None:
 
     talk.merge(f"{talk.jobs}/j", {"spec": {"suspend": False}})
     talk.running("j", 1)
-    assert condition(talk.get(f"{talk.jobs}/j"), "Suspended") == "False"
+    until(lambda: condition(talk.get(f"{talk.jobs}/j"), "Suspended") == "False")
 
     talk.merge(f"{talk.jobs}/j", {"spec": {"suspend": True}})
     until(lambda: not talk.pods_of("j"))
-    assert "startTime" not in talk.get(f"{talk.jobs}/j")["status"]
+    until(lambda: "startTime" not in talk.get(f"{talk.jobs}/j")["status"])
 
 
 def test_a_suspended_job_may_be_sent_elsewhere(talk: Talk) -> None:

