@@ -63,7 +63,7 @@ class Engine(Timeline):
             queues=tuple(self._queue_row(row) for row in self.queues.values()),
             nodes=tuple(self.nodes.values()),
             attempts=tuple([run.row or self._attempt(run) for run in self.runs.values()]),
-            classes=tuple(row for row in self._classes.values() if self._counts.get(row.id)),
+            classes=tuple(self._present.values()),
             claims=tuple(row for row in self.outcome.claims if self.by_id[row.job].row is not None),
             holds=tuple(
                 replace(row, idle=self.by_id[row.job].idle)
@@ -100,12 +100,11 @@ class Engine(Timeline):
     def _used(self, teams: set[int]) -> Counter[tuple[int, int]]:
         """Count the units that some leaves have in use of each flavor."""
         used: Counter[tuple[int, int]] = Counter()
-        for run in self.runs.values() if teams else ():
-            spec = run.job.spec
-            if spec.team not in teams:
-                continue
-            for row in self.held(run):
-                used[spec.team, run.flavors[row.group]] += row.tasks * spec.groups[row.group].units
+        for team in teams:
+            for run in self._of_team.get(team, {}).values():
+                groups = run.job.spec.groups
+                for row in self.held(run):
+                    used[team, run.flavors[row.group]] += row.tasks * groups[row.group].units
         return used
 
     def _borrows(self, used: Counter[tuple[int, int]], admission: Admission) -> int:
@@ -155,6 +154,7 @@ class Engine(Timeline):
             self._recorded.add((self.now, job.name, eviction.claim))
             self.evicted.append((self.now, job.name))
         job.evictions += 1
+        self._evictees[job.id] = job
         self.note(job, "evicting", units=units, claimant=claimant.name, rule=eviction.rule)
         self.lost_unit_milliseconds += units * (self.now - run.saved_at)
         run.claimed = True
@@ -179,7 +179,7 @@ class Engine(Timeline):
                 self._run_ids, run.number, run.job, None, run.flavors, rows, run.since, run.priority, 0,
                 leaving=True, gone_at=self.now + grace, claimed=True,
             )  # fmt: skip
-            self.runs[part.id] = run.job.runs[part.id] = part
+            self._add(part)
             self.due(part.gone_at, lambda: self._gone_if_there(part))
 
     def _grow(self, growth: Growth) -> None:
@@ -222,13 +222,27 @@ class Engine(Timeline):
                 self.note(self.by_id[job], "hold_ended")
 
     def _note_reasons(self, outcome: Outcome) -> None:
-        by_job = {row.job: row.reason.code.value for row in outcome.verdicts if row.job is not None}
-        self._job_reasons = by_job
+        """Note new reasons, of the jobs only whose own state or whose class's reason may have changed."""
+        before, own = self._reasons, self._job_reasons
+        self._job_reasons = {row.job: row.reason.code.value for row in outcome.verdicts if row.job is not None}
         self._reasons = {(row.job_class, row.user): row.reason for row in outcome.verdicts if row.job is None}
-        for job in list(self._waiting.values()):
+        jobs, self._moved = self._moved, {}
+        jobs.update((number, self.by_id[number]) for number in own.keys() | self._job_reasons.keys())
+        for key, now in self._reasons.items():
+            then = before.get(key)
+            if then is not now and (then is None or then.code is not now.code):
+                jobs.update(self._in_class[key[0]])
+        for key in before.keys() - self._reasons.keys():
+            jobs.update(self._in_class[key[0]])
+        most = self.policy.max_evictions
+        jobs.update((number, job) for number, job in self._evictees.items() if job.evictions >= most)
+        for job in sorted(jobs.values(), key=_place):
+            if job.id not in self._waiting:
+                continue
             reason = self.reason(job)
             if job.row is None and not job.held:
                 del self._waiting[job.id]
+                self._evictees.pop(job.id, None)
             if reason != job.reason:
                 job.reason = reason
                 if reason is not None:
@@ -268,3 +282,7 @@ class Engine(Timeline):
         """Return what a team could take now on a flavor, claims counted."""
         board = Board(self.world())
         return board.lines[flavor].available(board.tree.number[team])
+
+
+def _place(job: Job) -> int:
+    return job.place

@@ -7,6 +7,7 @@ from queues.admission.heads import SimpleHeads
 from queues.admission.shapes import bound_groups
 from queues.admission.world import (
     Attempt,
+    JobClass,
     JobShape,
     Milliseconds,
     Placed,
@@ -33,8 +34,13 @@ class Floor(Stage):
         self._users: dict[str, int] = {}
         self._numbers = 0
         self._run_ids = 0
-        self._counts: dict[int, int] = {}
         self._waiting: dict[int, Job] = {}
+        self._in_class: dict[int, dict[int, Job]] = {}
+        self._present: dict[int, JobClass] = {}
+        self._moved: dict[int, Job] = {}
+        self._of_team: dict[int, dict[int, Run]] = {}
+        self._evictees: dict[int, Job] = {}
+        self._places = 0
         self._elastic = False
 
     def waiting(self) -> Iterator[Job]:
@@ -62,9 +68,15 @@ class Floor(Stage):
                 evictions=job.evictions,
                 idle=job.idle,
             )
-            self._counts[job_class.id] = self._counts.get(job_class.id, 0) + 1
+            self._in_class.setdefault(job_class.id, {})[job.id] = job
+            self._present[job_class.id] = job_class
             self.heads.add(row)
-            self._waiting[job.id] = job
+            if job.id not in self._waiting:
+                self._places += 1
+                job.place = self._places
+            self._waiting[job.id] = self._moved[job.id] = job
+            if job.evictions:
+                self._evictees[job.id] = job
             self._set_timers(job)
         else:
             self._note_wait(job)
@@ -87,7 +99,11 @@ class Floor(Stage):
         """Take a job out of the waiting ones."""
         if job.row is not None:
             self.heads.remove(job.row)
-            self._counts[job.row.job_class] -= 1
+            jobs = self._in_class[job.row.job_class]
+            del jobs[job.id]
+            if not jobs:
+                del self._present[job.row.job_class]
+            self._moved[job.id] = job
             job.row = None
 
     def _again(self, job: Job) -> None:
@@ -136,6 +152,7 @@ class Floor(Stage):
         job = run.job
         del self.runs[run.id]
         del job.runs[run.id]
+        del self._of_team[job.spec.team][run.id]
         if run.part is None:
             if job.closing is not None:
                 self._end_if_done(job, job.closing)
@@ -246,7 +263,13 @@ class Floor(Stage):
             run.ends, run.end_state = self.now + left, State.FAILED
         if run.ends is not None:
             self.due(run.ends, lambda: self._fall_due(run))
+        self._add(run)
+
+    def _add(self, run: Run) -> None:
+        """Let a run hold units."""
+        job = run.job
         self.runs[run.id] = job.runs[run.id] = run
+        self._of_team.setdefault(job.spec.team, {})[run.id] = run
 
     def held(self, run: Run) -> Iterator[Placed]:
         """Yield the tasks of a run that hold units: those on lost nodes hold none."""

@@ -58,7 +58,7 @@ class Run:
 
 @dataclass(slots=True)
 class Job:
-    """A job from submission to its end."""
+    """A job from submission to its end; ``place`` is its place in the order in which jobs began to wait."""
 
     id: int
     spec: JobSpec
@@ -79,6 +79,7 @@ class Job:
     waited: Milliseconds = 0
     row: Waiting | None = None
     reason: str | None = None
+    place: int = 0
 
     @property
     def name(self) -> str:

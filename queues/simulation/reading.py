@@ -188,7 +188,7 @@ def read(path: Path) -> Field:
 def parse(text: str, file: str) -> Field:
     """Return the root of a YAML text."""
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _composed(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         before = text[: getattr(error, "position", 0)]
@@ -203,6 +203,14 @@ def parse(text: str, file: str) -> Field:
     if _values(root, node, {}) > MOST_VALUES:
         raise root.wrong(f"has more than {MOST_VALUES} values, aliases written out")
     return root
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """Return the nodes of a text; the quick reader finds them, and the one in Python says what is wrong."""
+    try:
+        return yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def _values(root: Field, node: yaml.Node, known: dict[int, int]) -> int:
