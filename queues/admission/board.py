@@ -5,15 +5,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from queues.admission.frame import Frame
+from queues.admission.lineup import wishes_of
 from queues.admission.nodes import Ground, Room, survey
 from queues.admission.placement import Mix, fits, witness
 from queues.admission.plans import Asker, Case, Plan, short
 from queues.admission.quota import units_of
 from queues.admission.rooms import NOTHING, least, minus, negative, plus, rooms, rooms_of
 from queues.admission.settled import Tasks, shapes_of
-from queues.admission.shapes import Option, Pattern, Shapes
+from queues.admission.shapes import Option, Pattern
 from queues.admission.usage import Usage
-from queues.admission.world import Attempt, Claim, Milliseconds, Placed, Standing, World
+from queues.admission.world import Attempt, Claim, JobShape, Milliseconds, Placed, Standing, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,10 @@ class Board(Usage):
         self._views: dict[tuple[bool, frozenset[int]], Ground] = {}
         self._mixes: dict[int, Mix] = {}
         self._beside: dict[int | None, dict[int, int]] = {}
-        going = [attempt for attempt in world.attempts if attempt.leaving]
+        if settled is None:
+            going = [attempt for attempt in world.attempts if attempt.leaving]
+        else:
+            going = sorted(settled.leaving.values(), key=_number)
         self.leaving = [attempt for attempt in going if not attempt.claimed]
         self.going = {attempt.flavors[row.group] for attempt in going for row in attempt.placed}
         if settled is None:
@@ -67,10 +71,10 @@ class Board(Usage):
             for attempt in world.attempts:
                 if not attempt.leaving:
                     self._runs(attempt)
+            self.elastic = any(attempt.shape is JobShape.ELASTIC for attempt in self.running.values())
         else:
             self.running_in, self.with_surplus = settled.running_in.copy(), settled.with_surplus
-            staying = (attempt for attempt in world.attempts if not attempt.leaving)
-            self.running = {attempt.id: attempt for attempt in staying if attempt.placed or attempt.surplus}
+            self.running, self.elastic = settled.running.copy(), settled.elastic > 0
         for attempt in going if leaving else ():
             self._count_leaving(attempt)
         for claim in sorted(world.claims, key=lambda row: row.id):
@@ -396,10 +400,18 @@ class Board(Usage):
     def mix(self, flavor: int) -> Mix:
         """Return the common shapes of tasks on a flavor: running ones by number, each waiting class once."""
         if not self._mixes:
-            settled = self._settled
+            settled, lineup = self._settled, self.frame.lineup(recall=self.world.policy.recall)
             counts = shapes_of(self.world.attempts) if settled is None else settled.shapes.copy()
-            self._mixes = _mixes(self.world, self.shapes, counts)
+            if lineup.of(self.classes):
+                counts.update(lineup.wishes)
+            else:
+                counts.update(wish for row in self.world.classes for wish in wishes_of(self.shapes.of(row.ask)))
+            self._mixes = _mixes(counts)
         return self._mixes.get(flavor, ())
+
+
+def _number(attempt: Attempt) -> int:
+    return attempt.id
 
 
 def _less(rows: tuple[Placed, ...], gone: tuple[Placed, ...]) -> tuple[Placed, ...]:
@@ -417,11 +429,7 @@ def _less(rows: tuple[Placed, ...], gone: tuple[Placed, ...]) -> tuple[Placed, .
     return tuple(result)
 
 
-def _mixes(world: World, shapes: Shapes, counts: Counter[Tasks]) -> dict[int, Mix]:
-    for job_class in world.classes:
-        for pattern in shapes.of(job_class.ask).options[0].patterns:
-            key = (pattern.flavor, pattern.units, pattern.cpu, pattern.memory, pattern.labels)
-            counts[key] += 1
+def _mixes(counts: Counter[Tasks]) -> dict[int, Mix]:
     result: dict[int, list[tuple[Pattern, int]]] = {}
     for key in sorted(counts):
         result.setdefault(key[0], []).append((Pattern(*key), counts[key]))

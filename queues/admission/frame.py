@@ -1,5 +1,7 @@
 """What stays the same from one decision to the next while only jobs come and go; worked out once and remembered."""
 
+from queues.admission.lineup import Lineup
+from queues.admission.outcome import Verdict
 from queues.admission.plans import Case
 from queues.admission.quota import Line, Tree, lines
 from queues.admission.reasons import Reason
@@ -10,6 +12,9 @@ from queues.admission.world import JobClass, NodeState, World
 MOST_FORGOTTEN = 10_000
 """Classes remembered beyond those of the world before all are forgotten."""
 
+
+Said = dict[int, tuple[JobClass, object, tuple[Verdict, ...]]]
+"""What was said of a class, and what that rests on."""
 
 Never = dict[Case, Reason | None]
 """Why no job of a case can ever start; None: it may."""
@@ -25,23 +30,38 @@ class Frame:
         self.flavors = {flavor.id: flavor for flavor in world.flavors}
         self.teams = {team.id: team for team in world.teams}
         self.queues = {queue.id: queue for queue in world.queues}
-        self.cases: dict[int, Case] = {}
+        self.cases: dict[int, tuple[JobClass, Case]] = {}
         self.one_case: dict[tuple[int, int], Case] = {}
         self.permanent: Never = {}
         self.never_on_nodes: dict[Option, Reason | None] = {}
+        self.said: Said = {}
+        self.rests: dict[tuple[int, tuple[int, ...]], object] = {}
+        self._classes: tuple[World | None, dict[int, JobClass]] = (None, {})
+        self._lineups: dict[bool, Lineup] = {}
         self._all_ready = all(node.state is NodeState.READY for node in world.nodes)
         self._lines: dict[int, Line] | None = None
         self._settled: Settled | None = None
         self.unusable = {node.flavor for node in world.nodes if node.state is not NodeState.READY}
 
+    def lineup(self, *, recall: bool) -> Lineup:
+        """Return the classes that take turns; with recalls in force those that can never start do not."""
+        return self._lineups.setdefault(recall, Lineup())
+
     def move(self, world: World) -> None:
         """Count what the attempts of a world hold, from what was counted before; unusable nodes are counted anew."""
+        self._classes = (world, {row.id: row for row in world.classes})
         if not self._all_ready:
             return
         if self._settled is None or not self._settled.move(world):
             self._settled = Settled(world, self.tree, self.lines(world, count_lost=False))
             if not self._settled.move(world):
                 self._settled = None
+
+    def classes(self, world: World) -> dict[int, JobClass]:
+        """Return the classes of a world by id."""
+        if self._classes[0] is world:
+            return self._classes[1]
+        return {row.id: row for row in world.classes}
 
     def settled(self, world: World) -> Settled | None:
         """Return what the attempts of this very world hold, where that has been counted."""
@@ -63,19 +83,16 @@ class Memory:
         """Remember nothing yet."""
         self._frame: Frame | None = None
         self._seen: tuple[object, ...] = ()
-        self._classes: dict[int, JobClass] = {}
 
     def frame(self, world: World) -> Frame:
         """Return the frame of a world: the last one where teams, queues, flavors and nodes are the same."""
         seen = (world.flavors, world.teams, world.queues, world.nodes)
         frame = self._frame
         if frame is None or seen != self._seen or len(frame.cases) > len(world.classes) + MOST_FORGOTTEN:
-            frame = self._frame = Frame(world)
-            self._seen, self._classes = seen, {}
-        for row in world.classes:
-            known = self._classes.get(row.id)
-            if known is not row and known != row:
-                self._classes[row.id] = row
-                frame.cases.pop(row.id, None)
+            before, frame = frame, Frame(world)
+            if before is not None:
+                frame.said.update((key, (row, None, rows)) for key, (row, _, rows) in before.said.items())
+            self._frame = frame
+            self._seen = seen
         frame.move(world)
         return frame

@@ -1,5 +1,6 @@
 """What one cycle decides: admissions, evictions, claims, holds, growth, and why the rest wait."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from queues.admission.reasons import Code, Reason
@@ -80,13 +81,14 @@ class Keep:
 class Outcome:
     """What one cycle decided, admissions in the order in which they were made.
 
+    ``verdicts`` are worked out when they are first read; one that says what the last decision said is the same object.
     ``claims`` and ``holds`` are all that stand after it and replace those of the world that it saw; ``keeps`` are those
     of this cycle. ``idle`` gives the free units that a job keeps idle without a planned start, for the caller to add up
     in ``Waiting.idle``.
     """
 
     admissions: tuple[Admission, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: Sequence[Verdict] = ()
     evictions: tuple[Eviction, ...] = ()
     claims: tuple[Claim, ...] = ()
     holds: tuple[Hold, ...] = ()

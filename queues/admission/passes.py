@@ -6,6 +6,7 @@ from queues.admission.board import Board
 from queues.admission.claims import Claims
 from queues.admission.holders import Holder, backs_off, holder_of, tired
 from queues.admission.holds import Planner
+from queues.admission.lineup import Lineup
 from queues.admission.order import Stream
 from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Claimant, Recall
@@ -42,11 +43,11 @@ class _Choice:
 class Passes:
     """Runs the passes over the classes that may take turns."""
 
-    def __init__(self, board: Board, heads: Heads, classes: list[JobClass]) -> None:
+    def __init__(self, board: Board, heads: Heads, lineup: Lineup) -> None:
         """Prepare; no waiting job is read before its class is known to fit."""
         self._board = board
         self._recall = board.world.policy.recall
-        self._roster = Roster(board, heads, classes)
+        self._roster = Roster(board, heads, lineup)
         self._unfinished = {claim.job_class for claim in board.world.claims}
         self._failed: set[tuple[Case, int, int]] = set()
         self._chosen: dict[tuple[int, int], _Choice] = {}

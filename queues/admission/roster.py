@@ -1,58 +1,23 @@
 """The waiting classes by team: who can be a candidate at all, found without looking at every class."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from queues.admission.board import Board
+from queues.admission.lineup import Lineup, Room
 from queues.admission.order import Stream
 from queues.admission.plans import Case
 from queues.admission.world import Heads, JobClass, Milliseconds, Waiting
-
-Room = Callable[[int, int], int]
-"""The most units on a flavor (second) with which a team (first, its number) can be a candidate."""
-
-
-class Lines:
-    """The waiting classes of one team: its cases with their classes, and the least that any of them takes."""
-
-    __slots__ = ("cases", "least")
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.cases: dict[Case, list[JobClass]] = {}
-        self.least: dict[int, int] = {}
-
-    def add(self, job_class: JobClass, case: Case) -> None:
-        """Add a class."""
-        rows = self.cases.get(case)
-        if rows is not None:
-            rows.append(job_class)
-            return
-        self.cases[case] = [job_class]
-        for option in case.shape.options:
-            for flavor, units in option.needs:
-                if units < self.least.get(flavor, units + 1):
-                    self.least[flavor] = units
-
-    def above(self, place: int, room: Room) -> bool:
-        """Whether every case takes more than the team has room for."""
-        return all(units > room(place, flavor) for flavor, units in self.least.items())
 
 
 class Roster:
     """The classes that take part in a cycle; waiting jobs are read only where their class matters."""
 
-    def __init__(self, board: Board, heads: Heads, classes: Iterable[JobClass]) -> None:
-        """Sort the classes by team; nobody is read yet."""
+    def __init__(self, board: Board, heads: Heads, lineup: Lineup) -> None:
+        """Take the classes that take turns; nobody is read yet."""
         self._board = board
         self._heads = heads
+        self._lineup = lineup
         self._streams: dict[int, list[Stream]] = {}
-        self.lines: dict[int, Lines] = {}
-        for job_class in classes:
-            case = board.case(job_class)
-            lines = self.lines.get(case.place)
-            if lines is None:
-                lines = self.lines[case.place] = Lines()
-            lines.add(job_class, case)
 
     def streams(self, job_class: JobClass, case: Case) -> list[Stream]:
         """Return the streams of a class, one for each of its users."""
@@ -67,19 +32,19 @@ class Roster:
 
     def of_team(self, place: int) -> Iterator[tuple[JobClass, Case]]:
         """Yield the classes of a team."""
-        lines = self.lines.get(place)
+        lines = self._lineup.teams.get(place)
         for case, rows in lines.cases.items() if lines is not None else ():
-            for job_class in rows:
+            for job_class in rows.values():
                 yield job_class, case
 
     def able(self, room: Room | None, may: Callable[[Case], bool], everything: set[int]) -> Iterator[Stream]:
         """Yield streams of classes that may take part: in teams with room for their least, and in ``everything``."""
-        for place, lines in self.lines.items():
+        for place, lines in self._lineup.teams.items():
             if room is not None and place not in everything and lines.above(place, room):
                 continue
             for case, rows in lines.cases.items():
                 if may(case):
-                    for job_class in rows:
+                    for job_class in rows.values():
                         yield from (stream for stream in self.streams(job_class, case) if stream.head is not None)
 
     def is_left(self, job_class: JobClass) -> bool:
@@ -104,14 +69,10 @@ class Roster:
 
     def notable(self, waiting_since: dict[int, Milliseconds], evictions: int) -> Iterator[tuple[JobClass, Case]]:
         """Yield the classes whose first job of some user waits since a time (by queue) or was evicted so often."""
-        users, read = self._heads.users, self._streams
-        spoken = self._board.spoken_for
-        for lines in self.lines.values():
-            for case, rows in lines.cases.items():
-                for job_class in rows:
-                    since, number = waiting_since[job_class.queue], job_class.id
-                    jobs = self.first(job_class, case) if spoken or number in read else users(number)
-                    for job in jobs:
-                        if job.wait_from <= since or job.evictions >= evictions:
-                            yield job_class, case
-                            break
+        read, spoken = self._streams, self._board.spoken_for
+        for job_class, case in self._lineup.long_waiting(self._heads.users, waiting_since, evictions):
+            if spoken or job_class.id in read:
+                since, first = waiting_since[job_class.queue], self.first(job_class, case)
+                if not any(job.wait_from <= since or job.evictions >= evictions for job in first):
+                    continue
+            yield job_class, case

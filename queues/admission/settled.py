@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from queues.admission.nodes import Ground, survey
 from queues.admission.quota import Line, Tree
 from queues.admission.rooms import negative, rooms_of
-from queues.admission.world import Attempt, Labels, World
+from queues.admission.world import Attempt, JobShape, Labels, World
 
 MOST_KINDS = 20_000
 """Kinds of nodes remembered before all is counted anew."""
@@ -34,7 +34,11 @@ class Settled:
         self.soft_in_team: Counter[tuple[int, int]] = Counter()
         self.soft_in_queue: Counter[tuple[int, int]] = Counter()
         self.running_in: Counter[int] = Counter()
+        self.running: dict[int, Attempt] = {}
+        self.leaving: dict[int, Attempt] = {}
         self.with_surplus = 0
+        self.soft = 0
+        self.elastic = 0
         self.shapes: Counter[Tasks] = Counter()
 
     def move(self, world: World) -> bool:
@@ -67,8 +71,13 @@ class Settled:
             group = attempt.groups[row.group]
             shape = (attempt.flavors[row.group], group.units, group.cpu, group.memory, group.labels)
             _add(self.shapes, shape, sign * row.tasks)
-        if not attempt.leaving and (attempt.placed or attempt.surplus):
+        self.soft += sign * bool(attempt.surplus)
+        if attempt.leaving:
+            _put(self.leaving, attempt, sign)
+        elif attempt.placed or attempt.surplus:
+            _put(self.running, attempt, sign)
             self.running_in[place] += sign
+            self.elastic += sign * (attempt.shape is JobShape.ELASTIC)
             self.with_surplus += sign * bool(attempt.surplus)
         if not attempt.claimed:
             self._use(attempt, place, sign)
@@ -100,6 +109,13 @@ class Settled:
             self.used_in_queue[queue, user[1]] += units
             if soft:
                 self.soft_in_queue[queue, user[1]] += units
+
+
+def _put(rows: dict[int, Attempt], attempt: Attempt, sign: int) -> None:
+    if sign > 0:
+        rows[attempt.id] = attempt
+    else:
+        del rows[attempt.id]
 
 
 def _add(counts: Counter[Tasks], key: Tasks, number: int) -> None:

@@ -51,7 +51,7 @@ class Option:
 class Shape:
     """An ask with its options, in the order of the wish. Of an independent job it stands for one task."""
 
-    __slots__ = ("ask", "firm", "independent", "options", "units")
+    __slots__ = ("ask", "firm", "flavors", "independent", "options", "units")
 
     def __init__(self, ask: Ask) -> None:
         """Spell out the options; the product of long wishes of many groups is cut after the first 64."""
@@ -62,6 +62,7 @@ class Shape:
         choices = islice(product(*(group.flavors for group in ask.groups)), MOST_OPTIONS)
         self.options = tuple(Option(ask, flavors, tasks) for flavors in choices)
         self.units = self.options[0].units
+        self.flavors = tuple(sorted({flavor for option in self.options for flavor, _ in option.needs}))
 
 
 def bound_groups(ask: Ask) -> tuple[Group, ...]:

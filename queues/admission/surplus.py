@@ -29,7 +29,8 @@ class Surplus:
         self._options: dict[tuple[int, int], tuple[Case, Option]] = {}
         self._shrinking: set[int] = set()
         self._stalled: dict[int, Code] = {}
-        elastic = [row for row in board.running.values() if row.shape is JobShape.ELASTIC]
+        running = board.running.values() if board.elastic else ()
+        elastic = [row for row in running if row.shape is JobShape.ELASTIC]
         self._elastic = [row.id for row in sorted(elastic, key=lambda row: (row.number, row.id))]
 
     def grow(self) -> None:

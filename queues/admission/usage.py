@@ -31,13 +31,13 @@ class Usage:
         self.frame = frame or Frame(world)
         self.tree = self.frame.tree
         self.lines = self.frame.lines(world, count_lost=count_lost) if settled is None else copies(settled.lines)
-        self.soft = any(attempt.surplus for attempt in world.attempts)
-        self.hard = copies(self.lines) if self.soft else self.lines
+        soft = any(attempt.surplus for attempt in world.attempts) if settled is None else settled.soft > 0
+        self.hard = copies(self.lines) if soft else self.lines
         self.shapes = self.frame.shapes
         self.flavors = self.frame.flavors
         self.teams = self.frame.teams
         self.queues = self.frame.queues
-        self.classes = {job_class.id: job_class for job_class in world.classes}
+        self.classes = self.frame.classes(world)
         self.turn = 0
         self.moves: list[tuple[int, Option]] = []
         self.used_value: dict[tuple[int, int], int] = {}
@@ -47,7 +47,7 @@ class Usage:
         self.soft_in_queue: dict[tuple[int, int], int] = {}
         self._cases = self.frame.cases
         if settled is not None:
-            self.hard = copies(settled.hard) if self.soft else self.lines
+            self.hard = copies(settled.hard) if soft else self.lines
             self.used_value, self.used_in_team = dict(settled.used_value), dict(settled.used_in_team)
             self.used_in_queue, self.soft_in_team = dict(settled.used_in_queue), dict(settled.soft_in_team)
             self.soft_in_queue = dict(settled.soft_in_queue)
@@ -118,12 +118,13 @@ class Usage:
     def case(self, job_class: JobClass) -> Case:
         """Return the case that a class belongs to."""
         known = self._cases.get(job_class.id)
-        if known is None:
-            queue = self.queues[job_class.queue]
-            place, shape = self.tree.number[queue.team], self.shapes.of(job_class.ask)
-            known = self.frame.one_case.setdefault((place, id(shape)), Case(place, shape))
-            self._cases[job_class.id] = known
-        return known
+        if known is not None and (known[0] is job_class or known[0] == job_class):
+            return known[1]
+        queue = self.queues[job_class.queue]
+        place, shape = self.tree.number[queue.team], self.shapes.of(job_class.ask)
+        case = self.frame.one_case.setdefault((place, id(shape)), Case(place, shape))
+        self._cases[job_class.id] = (job_class, case)
+        return case
 
     def team(self, place: int) -> Team:
         """Return the team with this number in the tree."""

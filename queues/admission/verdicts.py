@@ -34,6 +34,9 @@ class Judge:
         self._limits: dict[int, int | None] = {}
         self._limited: dict[tuple[int, Needs, bool, bool], Reason | None] = {}
         self._of_case: dict[Case, Reason] = {}
+        self._rests: dict[tuple[int, tuple[int, ...]], object] = {}
+        self._looked = False
+        self._fleeting: set[Case] = set()
         self._paused: dict[int, Reason | None] = {}
         self._of_team: dict[tuple[int, int], tuple[int, int]] = {}
         self._plain: dict[tuple[Code, int, int, int, int], Reason] = {}
@@ -57,11 +60,50 @@ class Judge:
         case = self._board.case(job_class)
         known = self._of_case.get(case)
         if known is None:
+            self._looked = False
             rows = [self._of_option(case, option) for option in case.shape.options]
             known = self._of_case[case] = max(rows, key=lambda row: ORDER[row.code])
+            if self._looked:
+                self._fleeting.add(case)
         if known.permanent:
             return known
         return self._beyond_user_limit(job_class, case) or self._needs_limit(job_class, case, known) or known
+
+    def takes_turns(self, job_class: JobClass) -> bool:
+        """Whether jobs of a class may become candidates; with recalls in force not where they can never start."""
+        if self.paused(job_class) is not None:
+            return False
+        return not self._board.world.policy.recall or self.permanent(job_class) is None
+
+    def rests_on(self, job_class: JobClass) -> object | None:
+        """Return what the reasons of a class rest on, the same object as long as it is the same; None: on more."""
+        case = self._board.case(job_class)
+        if self._board.queues[job_class.queue].limit_needed_to_borrow or self._user_limit(job_class, case) is not None:
+            return None
+        key = (case.place, case.shape.flavors)
+        known = self._rests.get(key)
+        if known is None:
+            found = tuple([self._rests_on(case.place, flavor) for flavor in case.shape.flavors])
+            before = self._board.frame.rests.get(key)
+            known = self._rests[key] = before if before == found else found
+            self._board.frame.rests[key] = known
+        return known
+
+    def looked_further(self, job_class: JobClass) -> bool:
+        """Whether the reasons of a class were found by more than what is compared."""
+        return self._board.case(job_class) in self._fleeting
+
+    def _rests_on(self, place: int, flavor: int) -> tuple[object, ...]:
+        line = self._board.lines[flavor]
+        path = line.tree.path[place]
+        return (
+            *self._room(flavor),
+            flavor in self._leaving,
+            line.available(place),
+            line.promised_room(place),
+            tuple([line.usage[node] for node in path]),
+            tuple([line.firm[node] for node in path]),
+        )
 
     def permanent(self, job_class: JobClass) -> Reason | None:
         """Return the reason for which jobs of a class can never start, if there is one."""
@@ -215,6 +257,7 @@ class Judge:
         missing = [flavor for flavor, _ in option.needs if flavor in self._unusable]
         if not missing:
             return None
+        self._looked = True
         if self._whole is None:
             self._whole = self._board.what_if(count_lost=True, leaving=True)
         if not self._whole.could(case, option):
@@ -230,6 +273,7 @@ class Judge:
         going = [flavor for flavor, _ in option.needs if flavor in self._leaving]
         if not going:
             return None
+        self._looked = True
         if self._later is None:
             self._later = self._board.what_if(count_lost=False, leaving=False)
         if not self._later.could(case, option):
@@ -246,6 +290,7 @@ class Judge:
         for flavor, units in option.needs:
             if lines[flavor].available(case.place) < units:
                 return self._plainly(Code.LEND_LIMIT, case, flavor, units)
+        self._looked = True
         if not fits(self._board.ground, option):
             flavor, units = option.needs[0]
             code = Code.NO_DOMAIN_FITS if self._bound_to_domain(option) else Code.FRAGMENTED
