@@ -199,7 +199,7 @@ def test_i7_no_reason_two_reasons_and_a_reason_that_the_facts_deny(broken: Break
     broken(lambda outcome, _: replace(outcome, verdicts=()))
     assert breach(FULL) == "I7"
 
-    broken(lambda outcome, _: replace(outcome, verdicts=outcome.verdicts * 2))
+    broken(lambda outcome, _: replace(outcome, verdicts=tuple(outcome.verdicts) * 2))
     assert breach(FULL) == "I7"
 
 
