@@ -6,7 +6,7 @@ from functools import partial
 from django.utils import timezone
 
 from queues import cycle, services
-from queues.models import Job, Task, Wave
+from queues.models import Job, Node, Task, Wave
 from queues.states import JobState
 from tests.loop.stage import Stage, events, state, tried, units_in_use
 
@@ -102,6 +102,26 @@ def test_a_job_cancelled_before_its_launch_leaves_nothing_behind(stage: Stage) -
 
     assert ended is JobState.CANCELLED
     assert not stage.objects()
+
+
+def test_a_node_that_is_deleted_gives_its_gang_back_whole_and_counts_no_more(stage: Stage) -> None:
+    job = stage.submit(shape="gang", tasks=2, gpus="h100:8", forever="1", retries=1)
+    running = Task.objects.filter(wave__job=job, state="running")
+    stage.until(lambda: running.count() == 2)
+    submitted = job.submitted_at
+    node = running.order_by("id").values_list("node__name", flat=True)[0]
+
+    stage.cluster.api.ask("delete", f"/api/v1/nodes/{node}")
+    stage.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running.count() == 2)
+
+    stage.lab.h100.refresh_from_db()
+    assert Node.objects.get(name=node).gone_at is not None
+    assert stage.lab.h100.usable == 24
+    assert [wave.outcome for wave in Wave.objects.order_by("number")] == ["NODE_LOST", ""]
+    assert (job.failures, job.submitted_at, events(job).count("interrupted")) == (0, submitted, 1)
+    assert node not in running.values_list("node__name", flat=True)
+    assert units_in_use() == 16
+    assert len([pod for pod in stage.pods() if not pod.leaving]) == 2
 
 
 def test_a_job_that_cannot_start_backs_off_and_fails_after_three_tries(stage: Stage) -> None:
