@@ -128,7 +128,7 @@ class Ensemble:
         if process is None:
             return
         guard.send(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
         self._tell_guard(f"- {process.pid}")
 
     def restart_valkey(self) -> None:

@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import secrets
-import socket
 import ssl
 import subprocess
 import time
@@ -17,9 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from stack.servers import free_port
+
 STAGES = Path(__file__).resolve().parent / "controlplane" / "stages.yaml"
-START_SECONDS = 90.0
-STOP_SECONDS = 10.0
+START_SECONDS = 240.0
+STOP_SECONDS = 60.0
 POLL_SECONDS = 0.03
 PARENT_VARIABLE = "TIDEGATE_CONTROLPLANE_PARENT"
 
@@ -310,9 +311,8 @@ def _write_secret(path: Path, text: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports that nobody listens on; all are held until all are known, so that they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(held.getsockname()[1]) for held in sockets]
-    for held in sockets:
-        held.close()
-    return ports
+    """Find ports that nobody listens on, all different; no outgoing connection takes one while its server is away."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)

@@ -28,7 +28,7 @@ FILES = (
     "kubeflow.org_mpijobs.yaml",
     "ray.io_rayjobs.yaml",
 )
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def operators(plane: ControlPlane, cluster: KubeCluster, folder: Path) -> Iterat
         yield
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def _text(name: str) -> str:

@@ -77,7 +77,7 @@ class Town:
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """Kill a process and its children without a word."""
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
 
     def submit(self, **spec: Any) -> Job:  # noqa: ANN401  fields of a spec
         """Submit a job of nlp that runs for ``run_for``, or ``forever``."""
