@@ -157,13 +157,16 @@ class Ground:
         return other
 
     def within(self, prefix: Path, pattern: Pattern) -> Members:
-        """Return the usable nodes of a domain that hold at least one task of the pattern, by kind."""
+        """Return the usable nodes of a domain (one node: itself) that hold a task of the pattern, by kind."""
         result: Members = {}
         depth = len(prefix)
         for kind, nodes in self.usable(pattern.flavor):
             if kind.host.cluster != prefix[0] or not kind.tasks(pattern):
                 continue
-            found = nodes if depth == 1 else [node for node in nodes if self.paths[node][:depth] == prefix]
+            if depth > self.levels:
+                found = [node for node in nodes if node == prefix[-1]]
+            else:
+                found = nodes if depth == 1 else [node for node in nodes if self.paths[node][:depth] == prefix]
             if found:
                 result[kind] = found
         return result

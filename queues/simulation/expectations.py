@@ -102,12 +102,16 @@ def read(item: Field, names: Names) -> Expectation:
                 raise fields[kind].wrong(f"no {kind} is called {name!r}")
             _only(item, fields, ("at", kind, "flavor", "used", "borrowed", "available"))
             values = {key: fields[key].integer() for key in ("used", "borrowed", "available") if key in fields}
+            if not values:
+                raise item.wrong("needs used, borrowed or available")
             return Expectation(
                 written=written, at=at, kind=kind, name=name, flavor=_flavor(fields, names), values=values
             )
     if "flavor" in fields:
         _only(item, fields, ("at", "flavor", "used"))
-        values = {"used": fields["used"].integer()} if "used" in fields else {}
+        if "used" not in fields:
+            raise item.wrong("needs used")
+        values = {"used": fields["used"].integer()}
         name = _flavor(fields, names) or ""
         return Expectation(written=written, at=at, kind="flavor", name=name, values=values)
     raise item.wrong("needs one of job, team, node, flavor, count, evictions")
@@ -168,6 +172,8 @@ def _of_job(item: Field, fields: Mapping[str, Field], names: Names) -> tuple[str
         reason = fields["reason"]
         rows = reason.items() if reason.is_list else [reason]
         values["reason"] = [row.choice(list(Code)) for row in rows]
+    if not values:
+        raise item.wrong("needs state, units, on, reason or reserved")
     return _job(item, fields, names), values
 
 

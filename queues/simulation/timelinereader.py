@@ -83,6 +83,8 @@ class TimelineReader(WorldReader):
             raise fields["queue"].wrong(f"team {team.name!r} has no queue {queue_name!r}")
         priority, preemptible, priority_name = self._priority(fields)
         shape = fields["shape"].choice(("independent", "gang", "elastic")) if "shape" in fields else ""
+        if shape in {"", "independent"} and "groups" not in fields:
+            _refuse_wishes_of_many(fields)
         own_limit = "time_limit" in fields
         return JobSpec(
             name=name,
@@ -135,8 +137,11 @@ class TimelineReader(WorldReader):
         tasks, most = (fields["tasks"].integer(least=1, most=MOST) if "tasks" in fields else 1), None
         if shape == "elastic":
             if "min" in fields or "max" in fields:
+                given = tasks if "tasks" in fields else None
                 tasks = fields["min"].integer(least=1, most=MOST) if "min" in fields else 1
                 most = fields["max"].integer(least=tasks, most=MOST) if "max" in fields else tasks
+                if given is not None and not tasks <= given <= most:
+                    raise fields["tasks"].wrong(f"an elastic job has min to max tasks, {tasks} to {most}, not {given}")
         elif "min" in fields or "max" in fields:
             raise value.wrong("min and max are for elastic jobs")
         flavors = None
@@ -195,6 +200,8 @@ class TimelineReader(WorldReader):
             for name in ("borrow_limit", "lend_limit"):
                 if name in fields:
                     changes[name] = fields[name].limit()
+            if not changes:
+                raise item.wrong("needs guaranteed, borrow_limit or lend_limit")
             rows.append((self._team(fields["team"]).id, self._flavor(fields["flavor"]), changes))
         return [Line(at, "", value, quotas=tuple(rows))]
 
@@ -210,6 +217,8 @@ class TimelineReader(WorldReader):
             changes["outside"] = fields["outside"].integer(least=0)
         if "labels" in fields:
             changes["labels"] = labels_of(fields["labels"])
+        if not changes:
+            raise value.wrong("needs state, outside or labels")
         return [Line(at, "", value, name=name, changes=changes)]
 
     def _team_change(self, at: int, value: Field) -> list[Line]:
@@ -223,8 +232,18 @@ class TimelineReader(WorldReader):
         if "weight" in fields:
             changes["weight"] = fields["weight"].thousandths()
         if "per_user_limit" in fields:
-            changes["per_user_limit"] = fields["per_user_limit"].limit()
+            changes["per_user_limit"] = self._user_limit(team.id, fields["per_user_limit"])
+        if not changes:
+            raise value.wrong("needs paused, weight or per_user_limit")
         return [Line(at, "", value, name=team.name, changes=changes)]
 
     def _policy_change(self, at: int, value: Field) -> list[Line]:
         return [Line(at, "", value, changes=self._policy(value))]
+
+
+def _refuse_wishes_of_many(fields: dict[str, Field]) -> None:
+    """Refuse what binds tasks that start together in a job whose tasks start each alone; one task is in one domain."""
+    tasks = fields["tasks"].integer(least=1, most=MOST) if "tasks" in fields else 1
+    for name in ("required", "preferred", "max_skew"):
+        if name in fields and tasks > 1 and (name != "max_skew" or "spread" in fields):
+            raise fields[name].wrong("binds tasks that start together: for shape gang or elastic")

@@ -28,7 +28,7 @@ from queues.spec.forms import (
 )
 from queues.spec.groups import Groups
 from queues.spec.manifest import Manifest, deadline, grace, is_object, wrapped
-from queues.spec.topology import topology
+from queues.spec.topology import refuse_alone, topology
 from queues.spec.values import (
     API_VERSION,
     Catalog,
@@ -257,6 +257,8 @@ class _Reading:
                 "a job with several groups starts together: say shape: gang, or elastic",
                 given=spec.shape,
             )
+        if spec.shape is JobShape.INDEPENDENT and len(spec.groups) == 1:
+            refuse_alone(self.body, spec.groups[0], grouped=self.body.has("groups"))
         if spec.shape is JobShape.ELASTIC and spec.groups and all(group.most is None for group in spec.groups):
             needs_range(self.body, grouped=self.body.has("groups"))
         if spec.most_tasks > MOST_TASKS:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from queues.admission.world import Near
 from queues.spec.fields import Section, nearest, show
-from queues.spec.values import SpecTopology
+from queues.spec.values import SpecGroup, SpecTopology
 
 NODE = "node"
 SAYS = "one of required, preferred and spread with a level, like {required: rack}"
@@ -37,3 +37,19 @@ def topology(section: Section, levels: Sequence[str]) -> SpecTopology | None:
     if skew is not None and near is not Near.SPREAD:
         wish.wrong("max_skew", "not_allowed", "max_skew is for spread", given=skew)
     return SpecTopology(near=near, level=level, place=names.index(level), max_skew=skew)
+
+
+def refuse_alone(body: Section, group: SpecGroup, *, grouped: bool) -> None:
+    """Refuse what binds tasks that start together where several start each alone; one task is in one domain anyway."""
+    wish = group.topology
+    if wish is None or group.tasks == 1 or (wish.near is Near.SPREAD and wish.max_skew is None):
+        return
+    key = "max_skew" if wish.near is Near.SPREAD else wish.near.value
+    detail = f"{key} binds tasks that start together: say shape: gang or elastic; each task of this job starts alone"
+    given = wish.max_skew if wish.near is Near.SPREAD else wish.level
+    body.wrong(
+        body.at("groups", 0, "topology", key) if grouped else body.at("topology", key),
+        "needs_gang",
+        detail,
+        given=given,
+    )
