@@ -159,10 +159,12 @@ def test_separate_tasks_use_both_clusters_each_wave_in_its_own(town: Town) -> No
 
 
 def test_one_cluster_falls_silent_while_the_other_works_on(town: Town) -> None:
-    both = town.submit(name="both", shape="independent", tasks=4, gpus="h100:1", forever="1")
     long = [town.submit(name=f"gang-{n}", shape="gang", tasks=2, gpus="h100:6", forever="1") for n in range(2)]
-    for job in (both, *long):
+    for job in long:
         town.runs(job)
+    # Exactly what the gangs leave: four units in each cluster.
+    both = town.submit(name="both", shape="independent", tasks=8, gpus="h100:1", forever="1")
+    town.until(lambda: len(tasks(both, "running")) == 8)
     there = next(job for job in long if tasks(job)[0][0] == WEST)
     here = next(job for job in long if job != there)
 
@@ -170,9 +172,9 @@ def test_one_cluster_falls_silent_while_the_other_works_on(town: Town) -> None:
     town.until(lambda: town.west.row.away)
     told = town.west.asked("POST")
     late = [town.submit(name=f"late-{n}", gpus="h100:1", forever="1") for n in range(6)]
-    town.until(lambda: sum(state(job) is JobState.RUNNING for job in late) >= 1)
     for side in (town.east, town.west):
         finish(side.ground.cluster, both)
+    town.until(lambda: sum(state(job) is JobState.RUNNING for job in late) >= 1)
     town.until(lambda: all(pod.phase is PodPhase.SUCCEEDED for pod in of(town.west, both)))
 
     assert {row[:2] for job in late for row in tasks(job)} == {(EAST, EAST)}
