@@ -4,16 +4,15 @@ An elastic job's running waves are one attempt: its minimum, and beside it the s
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Min, Q
 from django.db.models.expressions import Combinable, RawSQL
 from django.db.models.functions import Coalesce
 
-from queues import warm
 from queues.admission.shapes import bound_groups
 from queues.admission.world import Attempt, Group, JobShape, Milliseconds, Placed
 from queues.classes import ask_from_json
@@ -59,37 +58,74 @@ class Holding(NamedTuple):
         return (self.group, self.flavor, self.units, self.cpu, self.memory)
 
 
-def attempts(now: datetime) -> tuple[Attempt, ...]:
-    """Return the waves that hold, in two queries (one more where there are elastic jobs).
+class Holdings(NamedTuple):
+    """What holds as of a snapshot, by wave; never changed but for ``parts``, only replaced.
 
-    What runs of a wave has the wave's id; what leaves is an attempt beside it with an id below zero.
+    ``waves`` have job and queue, which are only read. ``elastic`` are those of elastic jobs, ``guarded`` the queues of
+    independent jobs that ask for a least run time (or did). ``parts`` are attempts that do not depend on the time.
     """
-    holding: dict[int, list[Holding]] = defaultdict(list)
-    tasks = Task.objects.filter(state__in=TASK_HOLDING).order_by().annotate(leaves=_is(state=TaskState.LEAVING))
-    tasks = tasks.annotate(claimed=_is(eviction__isnull=False))
-    starting = Count("id", filter=Q(state=TaskState.PENDING))
-    counts = {"held": Count("id"), "starting": starting, "told": Max("eviction__at"), "saved": Max("saved_at")}
-    unsaved = Min(Coalesce("saved_at", "started_at"))
-    for row in tasks.values_list(*COLUMNS).annotate(**counts).annotate(unsaved=unsaved):
-        holding[row[0]].append(Holding(*row))
-    found = _known.read(warm.versions(_WAVES, [sorted(HOLDING)]), _read_waves)
-    elastic = _Elastic(found, holding)
-    young = _young(found, now)
-    return tuple(
-        part
-        for wave in found
-        for attempt in _parts(wave, sorted(holding[wave.id], key=_order), now, elastic=elastic)
-        for part in _by_age(attempt, young.get(wave.id, {}))
+
+    waves: dict[int, Wave]
+    rows: dict[int, tuple[Holding, ...]]
+    elastic: frozenset[int]
+    guarded: dict[int, timedelta]
+    parts: dict[int, tuple[Attempt, ...]]
+
+
+def holdings(before: Holdings | None = None, waves: Collection[int] = (), jobs: Collection[int] = ()) -> Holdings:
+    """Return what holds: all of it anew, or after ``before`` that of the ``waves`` and ``jobs`` that changed."""
+    if before is None:
+        found, rows = _read_waves(None), _read_rows(None)
+        kept = Holdings({}, {}, frozenset(), {}, {})
+    else:
+        ids = {*waves, *(wave.id for wave in before.waves.values() if wave.job_id in jobs)} if jobs else {*waves}
+        if not ids:
+            return before
+        found, rows = _read_waves(ids), _read_rows(ids)
+        kept = Holdings(
+            {pk: wave for pk, wave in before.waves.items() if pk not in ids},
+            {pk: held for pk, held in before.rows.items() if pk not in ids},
+            before.elastic - ids,
+            before.guarded,
+            {pk: parts for pk, parts in before.parts.items() if pk not in ids},
+        )
+    alone = (wave.job.queue for wave in found.values() if wave.job.shape == JobShape.INDEPENDENT)
+    return Holdings(
+        dict(sorted({**kept.waves, **found}.items())),
+        {**kept.rows, **{pk: rows[pk] for pk in found if pk in rows}},
+        kept.elastic | {pk for pk, wave in found.items() if wave.job.shape == JobShape.ELASTIC},
+        kept.guarded | {queue.id: queue.min_runtime for queue in alone if queue.min_runtime},
+        kept.parts,
     )
 
 
-def _young(waves: Iterable[Wave], now: datetime) -> dict[int, dict[int, list[Milliseconds]]]:
+def attempts(found: Holdings, now: datetime) -> tuple[Attempt, ...]:
+    """Return what holds as attempts, by wave; reads only where there are elastic jobs or least run times.
+
+    What runs of a wave has the wave's id; what leaves is an attempt beside it with an id below zero.
+    """
+    elastic = _Elastic([wave for pk, wave in found.waves.items() if pk in found.elastic], found.rows)
+    young = _young(found.guarded, now)
+    made: list[Attempt] = []
+    for pk, wave in found.waves.items():
+        parts = found.parts.get(pk)
+        if parts is None:
+            parts = tuple(
+                part
+                for attempt in _parts(wave, found.rows.get(pk, ()), now, elastic=elastic)
+                for part in _by_age(attempt, young.get(pk, {}))
+            )
+            if wave.started_at is not None and pk not in found.elastic and pk not in young:
+                found.parts[pk] = parts
+        made += parts
+    return tuple(made)
+
+
+def _young(limits: Mapping[int, timedelta], now: datetime) -> dict[int, dict[int, list[Milliseconds]]]:
     """Return when each task of an independent job that is too young to be recalled is old enough, by wave and node.
 
-    Most queues ask for no least run time: then nothing is read.
+    ``limits`` are the least run times of queues. Most ask for none: then nothing is read.
     """
-    alone = (wave.job.queue for wave in waves if wave.job.shape == JobShape.INDEPENDENT)
-    limits = {queue.id: queue.min_runtime for queue in alone if queue.min_runtime}
     found: dict[int, dict[int, list[Milliseconds]]] = defaultdict(lambda: defaultdict(list))
     tasks = Task.objects.filter(state__in=[TaskState.PENDING, TaskState.RUNNING], wave__job__queue__in=list(limits))
     tasks = tasks.filter(wave__job__shape=JobShape.INDEPENDENT).exclude(wave__state=WaveState.EVICTING)
@@ -118,36 +154,35 @@ def _by_age(attempt: Attempt, young: Mapping[int, Sequence[Milliseconds]]) -> It
         yield replace(attempt, id=attempt.id + YOUNG, placed=fresh, safe_until=first)
 
 
-_WAVES = """
-SELECT wave.id, concat(wave.xmin, wave.ctid, job.xmin, job.ctid, queue.xmin, queue.ctid)
-FROM queues_wave wave
--- One look into the index for each wave that holds, however many jobs there are.
-CROSS JOIN LATERAL (SELECT xmin, ctid, queue_id FROM queues_job WHERE id = wave.job_id OFFSET 0) job
-JOIN queues_queue queue ON queue.id = job.queue_id
-WHERE wave.state = ANY(%s) ORDER BY wave.id
-"""
-_known: warm.Warm[Wave] = warm.Warm()
-"""Waves with job and queue, which are only read."""
+def _read_waves(ids: Collection[int] | None) -> dict[int, Wave]:
+    """Return the waves that hold (None: all, else of these), with job and queue."""
+    waves = Wave.objects.filter(state__in=sorted(HOLDING)).select_related("job__queue")
+    if ids is not None:
+        waves = waves.filter(id__in=RawSQL("SELECT unnest(%s::bigint[])", [[*ids]]))
+    return {wave.id: wave for wave in waves.order_by("id").defer("job__spec", "job__labels")}
 
 
-def forget() -> None:
-    """Read everything anew the next time."""
-    _known.forget()
-    _made.clear()
-
-
-def _read_waves(ids: list[int]) -> Iterator[tuple[int, Wave]]:
-    waves = Wave.objects.filter(id__in=RawSQL("SELECT unnest(%s::bigint[])", [ids])).select_related("job__queue")
-    for wave in waves.defer("job__spec", "job__labels"):
-        yield wave.id, wave
+def _read_rows(ids: Collection[int] | None) -> dict[int, tuple[Holding, ...]]:
+    """Return the tasks that hold (None: all, else of these waves), equal ones counted, sorted."""
+    tasks = Task.objects.filter(state__in=sorted(TASK_HOLDING)).order_by()
+    if ids is not None:
+        tasks = tasks.filter(wave__in=RawSQL("SELECT unnest(%s::bigint[])", [[*ids]]))
+    tasks = tasks.annotate(leaves=_is(state=TaskState.LEAVING), claimed=_is(eviction__isnull=False))
+    starting = Count("id", filter=Q(state=TaskState.PENDING))
+    counts = {"held": Count("id"), "starting": starting, "told": Max("eviction__at"), "saved": Max("saved_at")}
+    unsaved = Min(Coalesce("saved_at", "started_at"))
+    found: dict[int, list[Holding]] = defaultdict(list)
+    for row in tasks.values_list(*COLUMNS).annotate(**counts).annotate(unsaved=unsaved):
+        found[row[0]].append(Holding(*row))
+    return {wave: tuple(sorted(rows, key=_order)) for wave, rows in found.items()}
 
 
 def _is(**facts: object) -> Combinable:
     return ExpressionWrapper(Q(**facts), BooleanField())
 
 
-def _order(row: Holding) -> tuple[int, int, int]:
-    return (row.group, row.node, row.units)
+def _order(row: Holding) -> tuple[int, ...]:
+    return (row.group, row.node, row.units, row.cpu, row.memory, row.flavor, row.leaves, row.claimed)
 
 
 class _Elastic:
@@ -161,7 +196,7 @@ class _Elastic:
         self._soft: dict[int, list[Holding]] = defaultdict(list)
         for wave in waves:
             if wave.id in self.grown and wave.base_id is not None:
-                self._soft[wave.base_id] += sorted(holding[wave.id], key=_order)
+                self._soft[wave.base_id] += holding.get(wave.id, ())
         self._leaving = {wave.base_id for wave in waves if wave.id in self.grown and _leaves(wave)}
         self._asked = _groups({base.job.job_class_id for base in bases.values()})
 
@@ -210,29 +245,12 @@ def _parts(wave: Wave, holding: Sequence[Holding], now: datetime, *, elastic: _E
     found = []
     for leaves, claimed in sorted(parts):
         rows = parts[leaves, claimed]
-        attempt = _remembered(wave, rows, now, leaves=leaves, claimed=claimed)
+        attempt = _attempt(wave, rows, now, leaves=leaves, claimed=claimed)
         if leaves or attempt.shape is not JobShape.ELASTIC:
             found.append(attempt)
         elif not wave.surplus:
             found.append(elastic.with_surplus(attempt, wave, rows, now))
     return found
-
-
-_made: dict[tuple[int, bool, bool], tuple[Wave, Sequence[Holding], Attempt]] = {}
-MOST_MADE = 200_000
-
-
-def _remembered(wave: Wave, holding: Sequence[Holding], now: datetime, *, leaves: bool, claimed: bool) -> Attempt:
-    """Return what was made of the same rows before; what has not started yet depends on the time."""
-    if wave.started_at is None:
-        return _attempt(wave, holding, now, leaves=leaves, claimed=claimed)
-    key = (wave.id, leaves, claimed)
-    known = _made.get(key)
-    if known is None or known[0] is not wave or known[1] != holding:
-        if len(_made) > MOST_MADE:
-            _made.clear()
-        known = _made[key] = (wave, holding, _attempt(wave, holding, now, leaves=leaves, claimed=claimed))
-    return known[2]
 
 
 def _attempt(wave: Wave, holding: Sequence[Holding], now: datetime, *, leaves: bool, claimed: bool) -> Attempt:

@@ -1,49 +1,29 @@
-"""The database as a world: one REPEATABLE READ transaction and a fixed number of queries, whatever waits."""
+"""The database as a world: one REPEATABLE READ transaction and a fixed number of queries, whatever waits.
+
+What one snapshot has read is kept for the next, which reads again only what has been committed in between. A process
+that has kept nothing reads everything and sees the same.
+"""
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from typing import NamedTuple
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models.expressions import RawSQL
 
-from clusters.names import LABEL_CLUSTER
-from queues import promises, warm
-from queues.admission.world import (
-    Aging,
-    Ask,
-    Flavor,
-    JobClass,
-    Milliseconds,
-    Node,
-    NodeState,
-    Policy,
-    Queue,
-    QueueOrder,
-    Quota,
-    Team,
-    World,
-)
-from queues.attempts import attempts
-from queues.attempts import forget as forget_attempts
+from queues import changes, promises, settled
+from queues.admission.world import Ask, JobClass, World
+from queues.attempts import Holdings, attempts, holdings
+from queues.changes import Seen
 from queues.classes import ask_from_json
-from queues.models import ClusterState
+from queues.fingerprint import Marks
+from queues.machines import Machines, machines
 from queues.models import JobClass as StoredClass
-from queues.models import Node as StoredNode
-from queues.models import Queue as StoredQueue
-from queues.models.queue import PreemptWithinTeam
-from queues.states import TASK_HOLDING
-from queues.waiting import StoredHeads, milliseconds, span
-from tenants.models import Flavor as StoredFlavor
-from tenants.models import Installation
-from tenants.models import Quota as StoredQuota
-from tenants.models import Team as StoredTeam
+from queues.settled import Settled
+from queues.waiting import First, StoredHeads, first, milliseconds
 
 MOST_ASKS = 200_000
 
@@ -55,6 +35,23 @@ class Snapshot(NamedTuple):
     heads: StoredHeads
 
 
+class _Kept(NamedTuple):
+    """What was read as of a snapshot; never changed, only replaced, so that threads may share it."""
+
+    seen: Seen
+    settled: Settled
+    first: First
+    classes: tuple[JobClass, ...]
+    holdings: Holdings
+    machines: Machines
+
+
+class _Memory:
+    """What this process has read last."""
+
+    kept: _Kept | None = None
+
+
 @contextmanager
 def load(now: datetime) -> Iterator[Snapshot]:
     """Open a snapshot as of ``now``; its heads can be read until it is left. It writes nothing.
@@ -62,209 +59,106 @@ def load(now: datetime) -> Iterator[Snapshot]:
     Inside a caller's transaction it shares that one.
     """
     alone = not connection.in_atomic_block
+    # Before the snapshot is taken: what is kept is then never younger than what is read.
+    before = _Memory.kept
     with transaction.atomic():
         if alone:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        settled = _settled()
-        heads = StoredHeads(settled.start_limits, promises.idle(now))
-        yield Snapshot(_world(now, settled, heads), heads)
+        kept = _read(before)
+        if alone:
+            # What a caller's transaction sees may never be committed.
+            _Memory.kept = kept
+        heads = StoredHeads(kept.first, promises.idle(now))
+        yield Snapshot(_world(now, kept), heads)
 
 
 def forget() -> None:
     """Read everything anew the next time."""
-    _known_nodes.forget()
-    _known_settled.clear()
-    forget_attempts()
+    _Memory.kept = None
+    settled.forget()
     _asks.clear()
 
 
 def digest(snapshot: Snapshot) -> str:
     """Return a fingerprint of what the cycle saw: equal inputs have equal ones."""
     world, heads = snapshot
-    few = replace(world, nodes=(), classes=())
-    classes = [(row.id, row.queue, row.priority) for row in world.classes]
-    text = repr((few, _nodes_text(world.nodes), classes, sorted(map(tuple, heads.first_rows))))
-    return hashlib.sha256(text.encode()).hexdigest()
+    few = replace(world, nodes=(), classes=(), attempts=())
+    sums = (
+        _nodes_marks.total((node.id, node) for node in world.nodes),
+        _attempts_marks.total((attempt.id, attempt) for attempt in world.attempts),
+        _heads_marks.total((row.id, heads.users(row.id)) for row in world.classes),
+        _classes_marks.total((row.id, row) for row in world.classes),
+    )
+    return hashlib.sha256(repr((few, sums)).encode()).hexdigest()
 
 
-@lru_cache(maxsize=2)
-def _nodes_text(nodes: tuple[Node, ...]) -> str:
-    return repr(nodes)
+_nodes_marks, _attempts_marks, _heads_marks, _classes_marks = Marks(), Marks(), Marks(), Marks()
 
 
-def _world(now: datetime, settled: "_Settled", heads: StoredHeads) -> World:
+def _read(before: _Kept | None) -> _Kept:
+    """Return what is there now: what changed after ``before`` is read again, or everything."""
+    seen = changes.look()
+    changed = None if before is None else changes.between(before.seen, seen)
+    rules = settled.settled()
+    if before is None or changed is None:
+        heads = first(rules.start_limits)
+        return _Kept(seen, rules, heads, _classes(heads), holdings(), machines())
+    heads = first(rules.start_limits, before.first, changed.classes)
+    return _Kept(
+        # It is as old as what was read at once.
+        seen._replace(at=before.seen.at),
+        rules,
+        heads,
+        before.classes if heads.waiting.keys() == before.first.waiting.keys() else _classes(heads, before.classes),
+        # Attempts know their queue.
+        holdings(before.holdings, changed.waves, changed.jobs) if rules is before.settled else holdings(),
+        machines(before.machines, changed.nodes, changed.waves),
+    )
+
+
+def _world(now: datetime, kept: _Kept) -> World:
     return World(
         now=milliseconds(now),
-        policy=settled.policy,
-        flavors=settled.flavors,
-        teams=settled.teams,
-        queues=settled.queues,
-        nodes=_nodes(),
-        attempts=attempts(now),
-        classes=_classes(heads.classes),
+        policy=kept.settled.policy,
+        flavors=kept.settled.flavors,
+        teams=kept.settled.teams,
+        queues=kept.settled.queues,
+        nodes=kept.machines.listed,
+        attempts=attempts(kept.holdings, now),
+        classes=kept.classes,
         claims=promises.claims(),
         holds=promises.holds(),
         evicted_at=promises.evicted_at(now),
     )
 
 
-class _Settled(NamedTuple):
-    """What people set and seldom change."""
-
-    policy: Policy
-    flavors: tuple[Flavor, ...]
-    teams: tuple[Team, ...]
-    queues: tuple[Queue, ...]
-    start_limits: Mapping[int, Milliseconds]
-
-
-_TABLES = ("tenants_installation", "tenants_flavor", "tenants_team", "tenants_quota", "queues_queue")
-_ROWS = " UNION ALL ".join(f"SELECT '{table}' AS of, id, {warm.VERSION} AS version FROM {table}" for table in _TABLES)  # noqa: S608  constants only
-_VERSION = f"SELECT md5(string_agg(concat_ws(' ', of, id, version), ',' ORDER BY of, id)) FROM ({_ROWS}) found"  # noqa: S608  constants only
-_known_settled: dict[str, _Settled] = {}
-"""The last one, by the versions of all rows that it is made of."""
-
-
-def _settled() -> _Settled:
-    with connection.cursor() as cursor:
-        cursor.execute(_VERSION)
-        version = str(cursor.fetchone()[0])
-    known = _known_settled.get(version)
-    if known is None:
-        queues = list(StoredQueue.objects.order_by("id"))
-        limits = {queue.id: span(queue.start_limit) for queue in queues}
-        known = _Settled(_policy(), _flavors(), teams(), _queues(queues), limits)
-        _known_settled.clear()
-        _known_settled[version] = known
-    return known
-
-
-def _policy() -> Policy:
-    row = Installation.objects.filter(id=1).first()
-    if row is None:
-        return Policy(recall=True)
-    return Policy(
-        aging=Aging(every=span(row.aging_every), step=row.aging_step, cap=row.aging_cap),
-        overcommit=row.overcommit,
-        recall=True,
-        restart_cost=span(row.restart_cost),
-        evictions_per_minute=row.evictions_per_minute,
-        max_evictions=row.max_evictions,
-        hold_idle_limit=None if row.hold_idle_limit is None else row.hold_idle_limit * 1000,
-    )
-
-
-def _flavors() -> tuple[Flavor, ...]:
-    rows = StoredFlavor.objects.order_by("id").values_list("id", "name", "value_milli", "spread")
-    return tuple(Flavor(id=pk, name=name, value=value, spread=spread) for pk, name, value, spread in rows)
-
-
-def teams() -> tuple[Team, ...]:
-    """Return the teams with their quotas."""
-    quotas: dict[int, list[Quota]] = defaultdict(list)
-    for team, flavor, guaranteed, borrow, lend in StoredQuota.objects.order_by("team_id", "flavor_id").values_list(
-        "team_id", "flavor_id", "guaranteed", "borrow_limit", "lend_limit"
-    ):
-        quota = Quota(flavor=flavor, guaranteed=guaranteed, borrow_limit=borrow, lend_limit=lend)
-        quotas[team].append(quota)
-    return tuple(
-        Team(
-            id=team.id,
-            name=team.name,
-            parent=team.parent_id,
-            weight=team.weight_milli,
-            quotas=tuple(quotas[team.id]),
-            per_user_limit=team.per_user_limit,
-            paused=team.paused_at is not None,
-        )
-        for team in StoredTeam.objects.order_by("id")
-    )
-
-
-def _queues(rows: Iterable[StoredQueue]) -> tuple[Queue, ...]:
-    return tuple(
-        Queue(
-            id=queue.id,
-            name=queue.name,
-            team=queue.team_id,
-            order=QueueOrder(queue.order),
-            per_user_limit=queue.per_user_limit,
-            paused=queue.paused_at is not None,
-            hold_after=span(queue.hold_after),
-            preempt_within_team=queue.preempt_within_team == PreemptWithinTeam.LOWER_PRIORITY,
-            limit_needed_to_borrow=queue.limit_needed_to_borrow,
-        )
-        for queue in rows
-    )
-
-
-_NODES = f"""
-SELECT id, {warm.VERSION} FROM queues_node node
-WHERE flavor_id IS NOT NULL AND (
-    gone_at IS NULL OR EXISTS (SELECT FROM queues_task WHERE node_id = node.id AND state = ANY(%s))
-)
-ORDER BY id
-"""  # noqa: S608  constants only
-_known_nodes: warm.Warm[Node] = warm.Warm()
-
-
-def _nodes() -> tuple[Node, ...]:
-    """Return nodes of a flavor: those that are there, and those that have left with tasks of ours."""
-    found = warm.versions(_NODES, [sorted(TASK_HOLDING)])
-    away = ClusterState.objects.filter(away=True).order_by("id").values_list("id", flat=True)
-    return _known_nodes.read(found, _read_nodes, key=(*settings.TIDEGATE_LEVELS.values(), *away))
-
-
-def _read_nodes(ids: list[int]) -> Iterator[tuple[int, Node]]:
-    rows = StoredNode.objects.filter(id__in=RawSQL("SELECT unnest(%s::bigint[])", [ids]))
-    for row in rows.select_related("cluster"):
-        yield (
-            row.id,
-            Node(
-                id=row.id,
-                name=row.name,
-                cluster=row.cluster_id,
-                flavor=row.flavor_id or 0,
-                units=row.units,
-                cpu=row.cpu_milli,
-                memory=row.memory,
-                pods=row.pods,
-                labels=tuple(sorted({**row.labels, LABEL_CLUSTER: row.cluster.name}.items())),
-                domains=tuple(row.labels.get(label) for label in settings.TIDEGATE_LEVELS.values()),
-                state=NodeState.LOST if row.cluster.away else _state(row),
-                outside_units=row.outside_units,
-                outside_cpu=row.outside_cpu_milli,
-                outside_memory=row.outside_memory,
-                outside_pods=row.outside_pods,
-            ),
-        )
-
-
-def _state(node: StoredNode) -> NodeState:
-    if node.usable:
-        return NodeState.READY
-    return NodeState.CORDONED if node.gone_at is None and node.ready else NodeState.LOST
-
-
 _CLASSES = """
-SELECT id, queue_id, priority, digest FROM queues_jobclass WHERE id = ANY(%s) ORDER BY id
+SELECT id, queue_id, priority, digest FROM queues_jobclass WHERE id = ANY(%s)
 """
 _asks: dict[str, Ask] = {}
 """By digest, which says what is asked for: equal ones are equal for ever."""
 
 
-def _classes(ids: tuple[int, ...]) -> tuple[JobClass, ...]:
+def _classes(heads: First, known: Iterable[JobClass] = ()) -> tuple[JobClass, ...]:
+    """Return the classes that have waiting jobs, by id; a class never changes, so ``known`` ones are not read."""
+    found = {row.id: row for row in known if row.id in heads.waiting}
+    missing = [pk for pk in heads.waiting if pk not in found]
+    found.update((row.id, row) for row in _read_classes(missing))
+    return tuple(found[pk] for pk in sorted(found))
+
+
+def _read_classes(ids: list[int]) -> Iterator[JobClass]:
+    if not ids:
+        return
     with connection.cursor() as cursor:
-        cursor.execute(_CLASSES, [list(ids)])
+        cursor.execute(_CLASSES, [ids])
         rows = cursor.fetchall()
+    if len(_asks) > MOST_ASKS:
+        _asks.clear()
     missing = {digest: pk for pk, _, _, digest in rows if digest not in _asks}
     if missing:
-        if len(_asks) > MOST_ASKS:
-            _asks.clear()
-            return _classes(ids)
         known = StoredClass.objects.filter(id__in=RawSQL("SELECT unnest(%s::bigint[])", [list(missing.values())]))
         _asks.update((digest, ask_from_json(ask)) for digest, ask in known.values_list("digest", "ask"))
-    return tuple(
-        JobClass(id=pk, queue=queue, priority=priority, ask=_asks[digest]) for pk, queue, priority, digest in rows
-    )
+    for pk, queue, priority, digest in rows:
+        yield JobClass(id=pk, queue=queue, priority=priority, ask=_asks[digest])

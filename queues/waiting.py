@@ -1,6 +1,8 @@
 """The waiting jobs as the rules read them: the first of each user of each class at once, further ones page by page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -43,6 +45,22 @@ WITH RECURSIVE head AS (
 SELECT {_READ} FROM head
 """  # noqa: S608  constants only
 
+# The same for some classes only.
+_FIRST_OF = f"""
+WITH RECURSIVE head AS (
+    SELECT few.* FROM unnest(%s::bigint[]) AS wanted (job_class) CROSS JOIN LATERAL (
+        SELECT {_COLUMNS} FROM queues_job WHERE ready AND job_class_id = wanted.job_class ORDER BY {_ORDER} LIMIT 1
+    ) few
+    UNION ALL
+    SELECT later.* FROM head CROSS JOIN LATERAL (
+        SELECT {_COLUMNS} FROM queues_job
+        WHERE ready AND job_class_id = head.job_class_id AND user_id > head.user_id
+        ORDER BY {_ORDER} LIMIT 1
+    ) later
+)
+SELECT {_READ} FROM head
+"""  # noqa: S608  constants only
+
 _FURTHER = f"""
 SELECT {_READ} FROM queues_job
 WHERE ready AND job_class_id = %s AND user_id = %s AND (wait_from, submitted_at, id)
@@ -75,11 +93,6 @@ class Row(NamedTuple):
     evictions: int
 
 
-# What was made of rows that were read before: an equal row gives an equal value.
-_known: dict[int, tuple[tuple[Row, Milliseconds, Milliseconds], Waiting]] = {}
-MOST_KNOWN = 500_000
-
-
 def milliseconds(at: datetime) -> Milliseconds:
     """Return a moment as the rules count time."""
     return span(at - EPOCH)
@@ -95,42 +108,76 @@ def span(length: timedelta) -> Milliseconds:
     return length // timedelta(milliseconds=1)
 
 
+class First(NamedTuple):
+    """The first waiting job of every user of every class as of a snapshot; never changed, only replaced.
+
+    ``rows`` are those of a class by the job's id, ``waiting`` the same as the rules read them, sorted by (wait_from,
+    submitted, id). ``read`` counts the rows that had to be read.
+    """
+
+    rows: dict[int, dict[int, Row]]
+    waiting: dict[int, tuple[Waiting, ...]]
+    start_limits: Mapping[int, Milliseconds]
+    read: int
+
+
+def first(
+    start_limits: Mapping[int, Milliseconds] = NONE, before: First | None = None, changed: Collection[int] = ()
+) -> First:
+    """Return the first waiting jobs: all of them anew, or after ``before`` those of the classes that ``changed``.
+
+    ``start_limits`` tells how long a start may take, by queue.
+    """
+    found = _read(_FIRST, ()) if before is None else _read(_FIRST_OF, ([*changed],))
+    fresh: dict[int, dict[int, Row]] = defaultdict(dict)
+    for row in found:
+        fresh[row.job_class][row.id] = row
+    if before is None:
+        rows = dict(fresh)
+    else:
+        rows = {**before.rows, **fresh}
+        for gone in {*changed} - fresh.keys():
+            rows.pop(gone, None)
+    if before is None or before.start_limits != start_limits:
+        waiting = {pk: _sorted(heads.values(), start_limits) for pk, heads in rows.items()}
+    else:
+        made = {pk: _sorted(heads.values(), start_limits) for pk, heads in fresh.items()}
+        waiting = {**before.waiting, **made}
+        for gone in {*changed} - fresh.keys():
+            waiting.pop(gone, None)
+    return First(rows, waiting, start_limits, len(found))
+
+
 class StoredHeads:
     """The waiting jobs of one snapshot; to be read while its transaction is open. ``rows`` counts what was read."""
 
-    def __init__(
-        self, start_limits: Mapping[int, Milliseconds] = NONE, idle: Mapping[int, Milliseconds] = NONE
-    ) -> None:
-        """Read the first waiting job of every user of every class.
-
-        ``start_limits`` tells how long a start may take, by queue, ``idle`` what jobs have kept idle so far.
-        ``first_rows`` are the rows that were read.
-        """
-        self.rows = 0
-        self._start_limits = start_limits
+    def __init__(self, found: First, idle: Mapping[int, Milliseconds] = NONE) -> None:
+        """Take the first waiting jobs; ``idle`` tells what jobs have kept idle so far."""
+        self.rows = found.read
+        self._found = found
         self._idle = idle
+        self._kept_idle: dict[int, tuple[Waiting, ...]] = {}
         self._order: dict[int, tuple[int, int]] = {}
-        self.first_rows: list[Row] = []
-        self._first: dict[int, list[Waiting]] = {}
-        for waiting in self._read(_FIRST, ()):
-            self._first.setdefault(waiting.job_class, []).append(waiting)
-        for heads in self._first.values():
-            heads.sort(key=lambda head: (head.wait_from, head.submitted, head.id))
 
     @property
     def classes(self) -> tuple[int, ...]:
         """Return the classes that have waiting jobs, by id."""
-        return tuple(sorted(self._first))
+        return tuple(sorted(self._found.waiting))
 
     def users(self, job_class: int) -> tuple[Waiting, ...]:
         """Return the first waiting job of each user of the class, sorted by (wait_from, submitted, id)."""
-        return tuple(self._first.get(job_class, ()))
+        heads = self._found.waiting.get(job_class, ())
+        if not self._idle or self._idle.keys().isdisjoint(self._found.rows.get(job_class, ())):
+            return heads
+        if job_class not in self._kept_idle:
+            self._kept_idle[job_class] = tuple(replace(head, idle=self._idle.get(head.id, 0)) for head in heads)
+        return self._kept_idle[job_class]
 
     def after(self, job_class: int, user: int, last: Waiting) -> Iterator[Waiting]:
         """Yield the user's further jobs of the class behind ``last``, in the same order, reading pages as needed."""
         size = FIRST_PAGE
         while True:
-            page = self._read(_FURTHER, (job_class, user, *self._order[last.id], last.id, size))
+            page = self._page(_FURTHER, (job_class, user, *self._moment(last), last.id, size))
             yield from page
             if len(page) < size:
                 return
@@ -138,42 +185,47 @@ class StoredHeads:
 
     def first(self, each: int) -> tuple[Waiting, ...]:
         """Return the first ``each`` waiting jobs of every user of every class, in one statement."""
-        pairs = [(row.job_class, row.user) for rows in self._first.values() for row in rows]
-        return tuple(self._read(_FIRST_FEW, ([one for one, _ in pairs], [user for _, user in pairs], each)))
+        pairs = [(row.job_class, row.user) for rows in self._found.rows.values() for row in rows.values()]
+        return tuple(self._page(_FIRST_FEW, ([one for one, _ in pairs], [user for _, user in pairs], each)))
 
-    def _read(self, sql: str, values: Sequence[Any]) -> list[Waiting]:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, values)
-            rows = list(map(Row._make, cursor.fetchall()))
+    def _moment(self, last: Waiting) -> tuple[int, int]:
+        """Return a job's exact place: the rules know milliseconds, pages go on from the exact moment."""
+        head = self._found.rows.get(last.job_class, {}).get(last.id)
+        return self._order[last.id] if head is None else (head.wait_from, head.submitted)
+
+    def _page(self, sql: str, values: Sequence[Any]) -> list[Waiting]:
+        rows = _read(sql, values)
         self.rows += len(rows)
-        self.first_rows = self.first_rows or rows
-        # The rules know milliseconds; pages go on from the exact moment.
         self._order.update({row.id: (row.wait_from, row.submitted) for row in rows})
-        return [self._waiting(row) for row in rows]
+        return [_waiting(row, self._found.start_limits, self._idle.get(row.id, 0)) for row in rows]
 
-    def _waiting(self, row: Row) -> Waiting:
-        start_limit, idle = self._start_limits.get(row.queue, 0), self._idle.get(row.id, 0)
-        known = _known.get(row.id)
-        if known is not None and known[0] == (row, start_limit, idle):
-            return known[1]
-        if len(_known) > MOST_KNOWN:
-            _known.clear()
-        limit = row.time_limit
-        waiting = Waiting(
-            id=row.id,
-            job_class=row.job_class,
-            user=row.user,
-            wait_from=row.wait_from // 1000,
-            submitted=row.submitted // 1000,
-            tasks=row.tasks,
-            limit=limit if limit is None or row.shape == JobShape.INDEPENDENT else max(0, limit - row.ran_for),
-            # Its units are free for sure when it has started, run and left as late as it may.
-            grace=row.grace + start_limit,
-            evictions=row.evictions,
-            idle=idle,
-        )
-        _known[row.id] = ((row, start_limit, idle), waiting)
-        return waiting
+
+def _read(sql: str, values: Sequence[Any]) -> list[Row]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return list(map(Row._make, cursor.fetchall()))
+
+
+def _sorted(rows: Iterable[Row], start_limits: Mapping[int, Milliseconds]) -> tuple[Waiting, ...]:
+    heads = [_waiting(row, start_limits) for row in rows]
+    return tuple(sorted(heads, key=lambda head: (head.wait_from, head.submitted, head.id)))
+
+
+def _waiting(row: Row, start_limits: Mapping[int, Milliseconds], idle: Milliseconds = 0) -> Waiting:
+    limit = row.time_limit
+    return Waiting(
+        id=row.id,
+        job_class=row.job_class,
+        user=row.user,
+        wait_from=row.wait_from // 1000,
+        submitted=row.submitted // 1000,
+        tasks=row.tasks,
+        limit=limit if limit is None or row.shape == JobShape.INDEPENDENT else max(0, limit - row.ran_for),
+        # Its units are free for sure when it has started, run and left as late as it may.
+        grace=row.grace + start_limits.get(row.queue, 0),
+        evictions=row.evictions,
+        idle=idle,
+    )
 
 
 def waiting_of(job: Job) -> Waiting:

@@ -1,5 +1,6 @@
 """Tables of jobs and the loop; one file a noun."""
 
+from queues.models.change import Change
 from queues.models.decision import Decision, Verdict
 from queues.models.forecast import Forecast, ForecastScore
 from queues.models.job import Job, JobClass, JobEvent, TaskGroup
@@ -9,6 +10,7 @@ from queues.models.recall import Claim, Eviction, Hold, Idle
 from queues.models.wave import KeptLog, Task, Wave
 
 __all__ = [
+    "Change",
     "Claim",
     "ClusterState",
     "Decision",

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from queues import forecasting, snapshot
+from queues import forecasting, settled, snapshot
 from queues.admission.decide import decide
 from queues.admission.heads import SimpleHeads
 from queues.admission.outcome import Outcome
@@ -69,7 +69,7 @@ def _worlds(by: Actor, edits: Sequence[QuotaEdit], now: datetime) -> tuple[Prese
         before = forecasting.present_of(seen)
     with transaction.atomic():
         done = services.set_quotas(by=by, now=now, edits=edits, comment="preview")
-        teams = snapshot.teams()
+        teams = settled.teams()
         transaction.set_rollback(True)
     return before, replace(before, world=replace(before.world, teams=teams)), done.notices
 

@@ -7,12 +7,11 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from queues import services, snapshot
-from queues.admission.world import JobShape, NodeState, Placed, World
+from queues.admission.world import JobShape, NodeState, Placed
 from queues.models import Node, Task, Wave
-from queues.waiting import StoredHeads, milliseconds, span
-from tenants.models import Installation
+from queues.waiting import StoredHeads, first, milliseconds, span
 from tests.queues.crowd import copy
-from tests.queues.lab import MINUTE, NOW, Lab, node
+from tests.queues.lab import MINUTE, NOW, Lab
 
 
 def queries_and_rows() -> tuple[int, int]:
@@ -178,48 +177,6 @@ def test_nodes_have_a_state_and_what_others_use() -> None:
     assert (nodes["h3"].outside_units, nodes["h3"].outside_pods) == (3, 2)
 
 
-def test_what_is_kept_between_snapshots_is_what_a_cold_one_reads(lab: Lab) -> None:
-    def seen() -> World:
-        with snapshot.load(NOW) as (world, _):
-            return world
-
-    lab.submit()
-    seen()
-    changes = [
-        lambda: Node.objects.filter(name="h0").update(cordoned=True),
-        lambda: Node.objects.filter(name="h0").update(cordoned=False),
-        lambda: Node.objects.filter(name="h1").update(labels={"rack": "r7"}),
-        lambda: Node.objects.filter(name="h2").update(gone_at=NOW),
-        lambda: Node.objects.filter(name="h2").update(gone_at=None),
-        lambda: node(lab.cluster, "h9", lab.h100),
-        lambda: lab.nlp.quotas.update(guaranteed=3),
-        lambda: lab.bio.quotas.all().delete(),
-        lambda: lab.nlp.queues.update(start_limit=MINUTE),
-        lambda: Installation.objects.update_or_create(id=1, defaults={"aging_every": MINUTE}),
-        lambda: lab.submit(gpus="h100:4", shape="gang", tasks=2),
-    ]
-
-    for change in changes:
-        change()  # type: ignore[no-untyped-call]
-        warm = seen()
-        snapshot.forget()
-        assert warm == seen()
-
-
-@pytest.mark.usefixtures("lab")
-def test_only_what_changed_is_read_again() -> None:
-    def seen() -> int:
-        with CaptureQueriesContext(connection) as queries, snapshot.load(NOW):
-            pass
-        return sum('FROM "queues_node"' in query["sql"] for query in queries)
-
-    snapshot.forget()
-    cold, again = seen(), seen()
-    Node.objects.filter(name="h0").update(outside_units=1)
-
-    assert (cold, again, seen()) == (1, 0, 1)
-
-
 def test_a_node_that_has_left_stays_in_the_world_while_tasks_of_ours_are_on_it(lab: Lab) -> None:
     lab.start(lab.submit(), lab.nodes[0])
     Node.objects.filter(id=lab.nodes[0].id).update(gone_at=NOW)
@@ -260,9 +217,9 @@ def test_heads_of_a_hundred_thousand_jobs_are_read_from_the_index_alone(lab: Lab
     copy(job, 100_000)
 
     with CaptureQueriesContext(connection) as queries:
-        heads = StoredHeads()
-        (first, _) = heads.users(job.job_class_id)
-        list(islice(heads.after(first.job_class, first.user, first), 10))
+        heads = StoredHeads(first())
+        (head, _) = heads.users(job.job_class_id)
+        list(islice(heads.after(head.job_class, head.user, head), 10))
     plans = []
     for query in queries:
         with connection.cursor() as cursor:

@@ -1,0 +1,71 @@
+"""What has been committed since a snapshot, as the database noted it (``models/change.py``).
+
+A snapshot sees a transaction or does not, and says so (``pg_visible_in_snapshot``). What the newer one sees and the
+older one did not is exactly what came in between; the older one's ``xmin`` bounds where to look, since below it all had
+ended. Where the two cannot be compared the answer is None: read everything.
+"""
+
+import time
+from typing import NamedTuple
+
+from django.db import connection
+
+# Notes are kept longer than this (``cleanup``).
+LONGEST_SECONDS = 600.0
+
+# Another server, a server that has started again, or a table that was emptied or written anew: nothing can be compared.
+_TABLES = ("queues_change", "queues_job", "queues_wave", "queues_task", "queues_node", "queues_jobclass")
+_LOOK = f"""
+SELECT pg_current_snapshot()::text, concat_ws(' ', current_database(), pg_postmaster_start_time(),
+    {", ".join(f"pg_relation_filenode('{table}')" for table in _TABLES)})
+"""
+_SINCE = """
+SELECT kind, array_agg(DISTINCT of) FROM queues_change
+WHERE xact >= pg_snapshot_xmin(%(before)s::pg_snapshot)::text::bigint
+    AND NOT pg_visible_in_snapshot(xact::text::xid8, %(before)s::pg_snapshot)
+GROUP BY kind
+"""
+_HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+
+
+class Seen(NamedTuple):
+    """A snapshot: which transactions it sees, of which database, and when it was taken (monotonic seconds)."""
+
+    snapshot: str
+    database: str
+    at: float
+
+
+class Changed(NamedTuple):
+    """Ids of what changed: classes with other waiting jobs, jobs that may have waves, waves, nodes."""
+
+    classes: frozenset[int]
+    jobs: frozenset[int]
+    waves: frozenset[int]
+    nodes: frozenset[int]
+
+
+def look() -> Seen:
+    """Return what the open transaction sees."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOOK)
+        snapshot, database = cursor.fetchone()
+    return Seen(snapshot, database, time.monotonic())
+
+
+def between(before: Seen, now: Seen) -> Changed | None:
+    """Return what the open transaction (``now``) sees and ``before`` did not; None: anything may differ."""
+    if before.database != now.database or now.at - before.at > LONGEST_SECONDS:
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(_SINCE, {"before": before.snapshot})
+        found = {kind: frozenset(ids) for kind, ids in cursor.fetchall()}
+    nothing: frozenset[int] = frozenset()
+    return Changed(*(found.get(kind, nothing) for kind in ("class", "job", "wave", "node")))
+
+
+def horizon() -> int:
+    """Return the number below which all transactions have ended."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HORIZON)
+        return int(cursor.fetchone()[0])
