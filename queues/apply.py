@@ -70,7 +70,7 @@ def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Appl
         tell_stalled(outcome.stalled, world)
         promises.keep(outcome, asks, waiting, now=now)
         said = [row for row in outcome.verdicts if row.job is None or row.job in waiting]
-        verdicts = said_verdicts.keep(said, now=now, cycle=decision.id)
+        verdicts = said_verdicts.keep(said, _teams(world), now=now, cycle=decision.id)
         decision.admissions, decision.tasks, decision.units = len(stood), started.tasks, started.units
         counts = {
             "evicted": len(left.evicted),
@@ -86,6 +86,11 @@ def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Appl
         decision.save(update_fields=["admissions", "tasks", "units", "details"])
     moved = {task.wave.job_id for task in grown}.union(left.evicted, left.shrunk)
     return Applied(decision=decision, admissions=stood, verdicts=verdicts, moved=tuple(sorted(moved)))
+
+
+def _teams(world: World) -> dict[int, int]:
+    teams = {queue.id: queue.team for queue in world.queues}
+    return {job_class.id: teams[job_class.queue] for job_class in world.classes}
 
 
 _LOCK = "SELECT id FROM queues_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"

@@ -1,7 +1,7 @@
 """Tables of jobs and the loop; one file a noun."""
 
 from queues.models.change import Change
-from queues.models.decision import Decision, Verdict
+from queues.models.decision import Decision, Spare, Verdict
 from queues.models.forecast import Forecast, ForecastScore
 from queues.models.job import Job, JobClass, JobEvent, TaskGroup
 from queues.models.node import ClusterState, Node
@@ -26,6 +26,7 @@ __all__ = [
     "Node",
     "PriorityClass",
     "Queue",
+    "Spare",
     "Task",
     "TaskGroup",
     "Verdict",

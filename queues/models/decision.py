@@ -35,7 +35,8 @@ class Decision(models.Model):
 class Verdict(models.Model):
     """Why the jobs of a class (``user`` NULL), one user's jobs of it, or one ``job`` of it wait.
 
-    From the last cycle that said so; ``since`` tells when the code began.
+    From the last cycle that said so; ``since`` tells when the code began. ``spare``: to the numbers belong what is left
+    of their GPU type (``Spare``).
     """
 
     job_class = models.ForeignKey(JobClass, on_delete=models.CASCADE, related_name="verdicts")
@@ -44,6 +45,7 @@ class Verdict(models.Model):
     code = models.CharField(max_length=30)
     permanent = models.BooleanField(default=False)
     numbers = models.JSONField(default=dict)
+    spare = models.BooleanField(default=False)
     since = models.DateTimeField()
     at = models.DateTimeField()
 
@@ -57,3 +59,19 @@ class Verdict(models.Model):
     def __str__(self) -> str:
         """Return the code."""
         return self.code
+
+
+class Spare(models.Model):
+    """What the last decision left of a GPU type that somebody waits for: it changes with every start and end.
+
+    ``teams`` gives, by the team's id, what it has left of what it is promised, and what it may borrow beside that.
+    """
+
+    flavor = models.CharField(max_length=63, unique=True)
+    free = models.IntegerField()
+    largest_block = models.IntegerField()
+    teams = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        """Return type and units."""
+        return f"{self.free} {self.flavor} free"

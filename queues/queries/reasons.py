@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from django.db.models import JSONField
+from django.db.models.expressions import RawSQL
+
 from queues import wording
 from queues.admission.reasons import Code, pauses, would_borrow
 from queues.admission.world import Policy
@@ -18,6 +21,21 @@ OTHERS = "another team"
 ON_CLUSTER = frozenset({JobState.ADMITTED, JobState.RUNNING, JobState.EVICTING})
 OUR_IDS = frozenset({"job", "claim", "endless_jobs"})
 
+# What is left of its GPU type belongs to a verdict's numbers, and is kept once for all of them.
+_LEFT = RawSQL(
+    """(
+    SELECT jsonb_build_object(
+        'free', spare.free, 'largest_block', spare.largest_block,
+        'team_left', spare.teams -> queue.team_id::text -> 0, 'may_borrow', spare.teams -> queue.team_id::text -> 1
+    )
+    FROM queues_spare spare, queues_jobclass class JOIN queues_queue queue ON queue.id = class.queue_id
+    WHERE queues_verdict.spare AND class.id = queues_verdict.job_class_id
+        AND spare.flavor = queues_verdict.numbers ->> 'flavor'
+    )""",
+    [],
+    output_field=JSONField(),
+)
+
 Verdicts = dict[tuple[int, int | None, int | None], Verdict]
 """By class, user and job; None for all."""
 
@@ -31,8 +49,10 @@ class Reasons:
         classes = {job.job_class_id for job in jobs if job.waiting_tasks}
         self._verdicts: Verdicts = {}
         if classes:
-            rows = Verdict.objects.filter(job_class__in=classes).order_by("id")
-            self._verdicts = {(row.job_class_id, row.user_id, getattr(row, "job_id", None)): row for row in rows}
+            rows = Verdict.objects.filter(job_class__in=classes).annotate(left=_LEFT).order_by("id")
+            for row in rows:
+                row.numbers |= {name: number for name, number in (row.left or {}).items() if number is not None}
+                self._verdicts[row.job_class_id, row.user_id, row.job_id] = row
         self._away = _on_silent_clusters([job.id for job in jobs if job.state in ON_CLUSTER])
         self._by = by
         self._now = now

@@ -9,7 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from queues import said
 from queues.admission.decide import Verdict as Said
 from queues.admission.reasons import Code, Reason
-from queues.models import Decision, Verdict
+from queues.models import Decision, Job, Spare, Verdict
+from queues.queries.reasons import Reasons
 from tests.queues.lab import MINUTE, NOW, Lab
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,3 +77,58 @@ def test_what_was_rolled_back_is_not_remembered(waits: Lab) -> None:
 
     assert decide(waits, Code.BEHIND)[0] == 0
     assert Verdict.objects.get().code == "BEHIND"
+
+
+def short_of(lab: Lab, *, free: int, left: int, needs: int = 8) -> int:
+    """Say in a new cycle that a class of nlp lacks room; return how many verdicts changed."""
+    cycle = Decision.objects.create(at=NOW, digest="d", classes=1, admissions=0, tasks=0, units=0).id
+    numbers = {"flavor": "h100", "needs": needs, "free": free, "largest_block": free // 2}
+    numbers |= {"team_left": left, "may_borrow": 3}
+    job_class = lab.job_class  # type: ignore[attr-defined]
+    reason = Reason(code=Code.NO_FREE_CAPACITY, numbers=tuple(sorted(numbers.items())))
+    verdict = Said(job_class=job_class, user=None, reason=reason)
+    with transaction.atomic():
+        return said.keep([verdict], {job_class: lab.nlp.id}, now=NOW, cycle=cycle)
+
+
+def test_what_is_left_of_a_gpu_type_is_written_once_and_changes_no_verdict(waits: Lab) -> None:
+    first = short_of(waits, free=6, left=2)
+    moved = short_of(waits, free=4, left=1)
+    needs = short_of(waits, free=4, left=1, needs=7)
+
+    assert (first, moved, needs) == (1, 0, 1)
+    assert Verdict.objects.get().numbers == {"flavor": "h100", "needs": 7}
+    spare = Spare.objects.get()
+    assert (spare.free, spare.largest_block, spare.teams) == (4, 2, {str(waits.nlp.id): [1, 3]})
+
+
+def test_who_reads_a_reason_reads_what_is_left_with_it(waits: Lab) -> None:
+    short_of(waits, free=6, left=2)
+    short_of(waits, free=4, left=1)
+    job = Job.objects.select_related("queue").get()
+
+    with CaptureQueriesContext(connection) as queries:
+        reason = Reasons([job], waits.ann, NOW).of(job)
+
+    assert reason is not None
+    assert reason.details == {
+        "flavor": "h100",
+        "needs": 8,
+        "free": 4,
+        "largest_block": 2,
+        "team_left": 1,
+        "may_borrow": 3,
+    }
+    assert reason.summary == "Needs 8 h100; 4 are free."
+    assert len(queries) == 1
+
+
+def test_another_process_reads_what_is_left_before_it_writes(waits: Lab) -> None:
+    short_of(waits, free=6, left=2)
+    said.forget()
+
+    with CaptureQueriesContext(connection) as queries:
+        again = short_of(waits, free=6, left=2)
+
+    assert again == 0
+    assert not any("INSERT" in query["sql"] and "queues_spare" in query["sql"] for query in queries)
