@@ -82,7 +82,7 @@ def test_what_was_rolled_back_is_not_remembered(waits: Lab) -> None:
 def short_of(lab: Lab, *, free: int, left: int, needs: int = 8) -> int:
     """Say in a new cycle that a class of nlp lacks room; return how many verdicts changed."""
     cycle = Decision.objects.create(at=NOW, digest="d", classes=1, admissions=0, tasks=0, units=0).id
-    numbers = {"flavor": "h100", "needs": needs, "free": free, "largest_block": free // 2}
+    numbers: dict[str, int | str] = {"flavor": "h100", "needs": needs, "free": free, "largest_block": free // 2}
     numbers |= {"team_left": left, "may_borrow": 3}
     job_class = lab.job_class  # type: ignore[attr-defined]
     reason = Reason(code=Code.NO_FREE_CAPACITY, numbers=tuple(sorted(numbers.items())))
