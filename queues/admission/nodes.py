@@ -36,7 +36,7 @@ class Host:
 class Kind:
     """Nodes of equal hosts with equal free room. Room below zero (an over-used node) takes nobody."""
 
-    __slots__ = ("_tasks", "cpu", "host", "memory", "pods", "units")
+    __slots__ = ("_tasks", "_usable", "cpu", "host", "memory", "pods", "units")
 
     def __init__(self, host: Host, units: int, cpu: int, memory: int, pods: int) -> None:
         """Name the free room of one such node."""
@@ -46,6 +46,7 @@ class Kind:
         self.memory = memory
         self.pods = pods
         self._tasks: dict[Pattern, int] = {}
+        self._usable: dict[Pattern, int] = {}
 
     @property
     def whole(self) -> bool:
@@ -67,6 +68,17 @@ class Kind:
             if ask:
                 room = min(room, free // ask)
         return max(0, room)
+
+    def usable(self, pattern: Pattern) -> int:
+        """Return the free units that tasks of the pattern could use; CPU and memory count in parts of a task."""
+        known = self._usable.get(pattern)
+        if known is None:
+            room = self.units // pattern.units * pattern.units if pattern.units else 0
+            for free, ask in ((self.cpu, pattern.cpu), (self.memory, pattern.memory), (self.pods, 1)):
+                if ask:
+                    room = min(room, free * pattern.units // ask)
+            known = self._usable[pattern] = max(0, room)
+        return known
 
 
 Members = dict[Kind, list[int]]

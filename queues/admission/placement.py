@@ -133,5 +133,9 @@ def growth(ground: Ground, kind: Kind, pattern: Pattern, mix: Mix) -> int:
 
 
 def unusable(kind: Kind, mix: Mix) -> int:
-    """Return the units free on a node of the kind that tasks of the mix could not use, summed over the mix."""
-    return sum(count * (kind.units - pattern.units * kind.tasks(pattern)) for pattern, count in mix)
+    """Return the units free on a node of the kind that tasks of the mix could not use, summed over the mix.
+
+    Tasks that may never run on such a node lose nothing there.
+    """
+    matches = kind.host.matches
+    return sum(count * (kind.units - kind.usable(pattern)) for pattern, count in mix if matches(pattern.labels))

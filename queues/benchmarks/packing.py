@@ -85,11 +85,12 @@ class Fleet:
         if known is None:
             free, known = total(state.devices), 0
             for count, milli, rows in self._mix[state.model]:
-                fit = room(state.devices, count, milli) if milli else 0
                 units = count * milli
+                fit = units * room(state.devices, count, milli)
                 for cpu, memory, weight in rows:
-                    tasks = min(fit, state.cpu // cpu if cpu else fit, state.memory // memory if memory else fit)
-                    known += weight * (free - units * tasks)
+                    by_cpu = state.cpu * units // cpu if cpu else fit
+                    by_memory = state.memory * units // memory if memory else fit
+                    known += weight * (free - min(fit, by_cpu, by_memory))
             self._unusable[state] = known
         return known
 
@@ -150,12 +151,11 @@ Rows = list[tuple[int, int, int]]
 
 
 def _known(mix: list[tuple[Pod, int]], model: str) -> list[tuple[int, int, Rows]]:
-    """Return the mix as a node of the model sees it, by devices asked for; pods that may not use it can use nothing."""
+    """Return the mix as a node of the model sees it, by devices asked for, without the pods that may not use it."""
     result: dict[tuple[int, int], Rows] = {}
     for pod, weight in mix:
-        able = not pod.models or model in pod.models
-        key = (pod.count, pod.milli) if able else (0, 0)
-        result.setdefault(key, []).append((pod.cpu, pod.memory, weight))
+        if not pod.models or model in pod.models:
+            result.setdefault((pod.count, pod.milli), []).append((pod.cpu, pod.memory, weight))
     return [(count, milli, rows) for (count, milli), rows in result.items()]
 
 

@@ -132,15 +132,16 @@ def test_brute_force_spares_what_a_guarantee_covers() -> None:
 
 
 def test_packing_counts_unusable_units_as_the_rules_do() -> None:
-    state = packing.State("T4", (1000,), 5000, 100)
-    pod = packing.Pod(2000, 10, 1, 400, frozenset())
-    host = Host(Node(id=1, name="n", cluster=1, flavor=1, units=1000, cpu=5000, memory=100))
-    kind = Ground().kind(host, 1000, 5000, 100, 110)
-    pattern = Pattern(1, 400, 2000, 10, ())
+    state = packing.State("T4", (1000,), 3000, 100)
+    pod, stranger = packing.Pod(2000, 10, 1, 400, frozenset()), packing.Pod(0, 0, 1, 300, frozenset({"P100"}))
+    host = Host(Node(id=1, name="n", cluster=1, flavor=1, units=1000, cpu=3000, memory=100, labels=(("m", "T4"),)))
+    kind = Ground().kind(host, 1000, 3000, 100, 110)
+    pattern, strange = Pattern(1, 400, 2000, 10, ()), Pattern(1, 300, 0, 0, (("m", "P100"),))
 
-    fleet = packing.Fleet([state], [(pod, 3)], [0])
+    fleet = packing.Fleet([state], [(pod, 3), (stranger, 5)], [0])
 
-    assert fleet.unusable(state) == placement.unusable(kind, ((pattern, 3),)) == 600
+    # two tasks would fit by units, one and a half by CPU: 400 of 1,000 are lost to each of three
+    assert fleet.unusable(state) == placement.unusable(kind, ((pattern, 3), (strange, 5))) == 1200
 
 
 def test_a_fractional_pod_takes_the_device_that_it_fills() -> None:
