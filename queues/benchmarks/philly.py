@@ -19,9 +19,6 @@ GPUS = 8
 GANG = 8
 """A job above so many GPUs counts as a gang."""
 
-TICK = 1000
-"""Milliseconds between two decisions where anything changed; the trace's own times are whole seconds."""
-
 PEERS = {
     ("borrowing/fixed partitions", "all"): "75,418 s mean (BENCHMARKS' run)",
     ("borrowing/greedy", "all"): "3,149 s mean (BENCHMARKS' run)",
@@ -215,7 +212,7 @@ def borrowing(setting: Setting) -> Iterator[Result]:
     for name, (starts, _) in measured.items():
         yield from _waits(f"borrowing/{name}", starts, by_id)
     shares = Shares(trace.units, trace.guaranteed)
-    our = ours(trace, TICK, shares)
+    our = ours(trace, setting.tick, shares)
     measured["ours"] = (our.starts, shares)
     yield from _waits("borrowing/ours", our.starts, by_id)
     yield from _worse(our.starts, single, by_id, trace)
@@ -246,7 +243,7 @@ def gangs(setting: Setting) -> Iterator[Result]:
         if policy in (Policy.GREEDY, Policy.EASY):
             starts = play(trace.requests, trace.units, policy, trace.guaranteed, nodes=count)
             yield from _waits(f"gangs/{label}", starts, by_id)
-    our = ours(trace, TICK)
+    our = ours(trace, setting.tick)
     yield from _waits("gangs/ours", our.starts, by_id)
     yield Result(name="gangs/ours/evictions", value=our.evictions, unit="evictions")
     yield Result(name="gangs/ours/wall", value=our.wall, unit="s wall")

@@ -24,12 +24,14 @@ class Result:
 class Setting:
     """What a benchmark may use: the folder of traces, a seed, and how much of its workload it should take.
 
-    ``part`` is a divisor of the workload: 1 is the published one; tests take a small piece.
+    ``part`` is a divisor of the workload: 1 is the published one; tests take a small piece. ``tick`` is how many
+    milliseconds lie between two decisions where a benchmark has a clock.
     """
 
     data: Path | None
     seed: int
     part: int = 1
+    tick: int = 1000
 
     def trace(self, name: str) -> Path:
         """Return a trace's path; without a folder of traces there is none to read."""
@@ -54,13 +56,17 @@ def as_json(row: Result, *, seed: int, commit: str) -> str:
 
 
 def commit(root: Path) -> str:
-    """Return the short hash of the commit that is checked out, read from git's own files."""
+    """Return the short hash of the commit that is checked out, read from git's own files (of a worktree too)."""
     git = root / ".git"
     try:
+        if git.is_file():
+            git = root / git.read_text().strip().removeprefix("gitdir: ")
         head = (git / "HEAD").read_text().strip()
         if not head.startswith("ref: "):
             return head[:9]
         ref = head.removeprefix("ref: ")
+        if (git / "commondir").exists():
+            git = git / (git / "commondir").read_text().strip()
         if (git / ref).exists():
             return (git / ref).read_text().strip()[:9]
         packed = (git / "packed-refs").read_text().splitlines()

@@ -16,7 +16,7 @@ from queues.benchmarks import packing, policies, reclaim, topology
 from queues.benchmarks.catalog import BENCHMARKS
 from queues.benchmarks.philly import Shares, fair_shares, shared
 from queues.benchmarks.policies import Policy, Request
-from queues.benchmarks.results import Result, Setting
+from queues.benchmarks.results import Result, Setting, commit
 from queues.benchmarks.stage import rank
 from tests.benchmarks.traces import write
 
@@ -129,6 +129,19 @@ def test_brute_force_spares_what_a_guarantee_covers() -> None:
     covered = [row for row in drawn.attempts if drawn.usage()[row.team] <= drawn.guaranteed[row.team]]
 
     assert not any(reclaim.legal(drawn, [row]) for row in covered)
+
+
+def test_the_commit_of_a_worktree_is_found_where_its_file_points(tmp_path: Path) -> None:
+    own = tmp_path / "main/.git/worktrees/w"
+    own.mkdir(parents=True)
+    (own / "HEAD").write_text("ref: refs/heads/w\n")
+    (own / "commondir").write_text("../..\n")
+    (tmp_path / "main/.git/refs/heads").mkdir(parents=True)
+    (tmp_path / "main/.git/refs/heads/w").write_text("0123456789abcdef\n")
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w/.git").write_text(f"gitdir: {own}\n")
+
+    assert commit(tmp_path / "w") == "012345678"
 
 
 def test_packing_counts_unusable_units_as_the_rules_do() -> None:

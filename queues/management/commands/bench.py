@@ -26,9 +26,18 @@ class Command(BaseCommand):
         parser.add_argument("--list", action="store_true", help="name the benchmarks")
         parser.add_argument("--seed", type=int, default=42)
         parser.add_argument("--part", type=int, default=1, help="take one part in so many of the workload")
+        parser.add_argument("--tick", type=int, default=1, help="Philly: seconds between two decisions")
 
     def handle(
-        self, *, names: list[str], data: Path | None, json: Path | None, seed: int, part: int, **options: object
+        self,
+        *,
+        names: list[str],
+        data: Path | None,
+        json: Path | None,
+        seed: int,
+        part: int,
+        tick: int,
+        **options: object,
     ) -> None:
         """Run what is named, in that order."""
         if options["list"]:
@@ -37,7 +46,7 @@ class Command(BaseCommand):
         unknown = [name for name in names if name not in BENCHMARKS]
         if unknown or not names:
             raise CommandError(f"no benchmark is called {', '.join(unknown)}" if unknown else "name one; see --list")
-        setting = Setting(data=data, seed=seed, part=part)
+        setting = Setting(data=data, seed=seed, part=part, tick=tick * 1000)
         load = os.getloadavg()[0]
         calibration = " | ".join(f"{row.name} {row.value:,.0f} {row.unit}" for row in calibrate(Path.cwd()))
         self.stdout.write(f"calibration: {calibration} | load {load:.1f} | {sys.version.split()[0]}")
