@@ -52,12 +52,16 @@ def connect(
     kubeconfig: str | os.PathLike[str] | None = None,
     context: str | None = None,
     budget: Budget | None = None,
+    later: bool = False,
 ) -> KubeCluster:
-    """Return a cluster by its kubeconfig, else by the account of the pod we run in; bad settings raise ClusterError."""
+    """Return a cluster by its kubeconfig, else by the account of the pod we run in; bad settings raise ClusterError.
+
+    ``later``: settings are read with the first request, which bad ones make Unreachable, and again until they are good.
+    """
     if kubeconfig is None:
-        return KubeCluster(name, KubeApi(_dial_from_inside, budget=budget))
+        return KubeCluster(name, KubeApi(_dial_from_inside, budget=budget, later=later))
     path = Path(kubeconfig).expanduser()
-    return KubeCluster(name, KubeApi(lambda: _dial(path, context), budget=budget))
+    return KubeCluster(name, KubeApi(lambda: _dial(path, context), budget=budget, later=later))
 
 
 class KubeApi:
@@ -70,15 +74,16 @@ class KubeApi:
         connect_seconds: float = CONNECT_SECONDS,
         read_seconds: float = READ_SECONDS,
         budget: Budget | None = None,
+        later: bool = False,
     ) -> None:
-        """Make a first client; ``dial`` makes further ones from the credentials as they are then."""
+        """Make a first client, now or ``later``; ``dial`` makes further ones from the credentials as they are then."""
         self.requests: Counter[str] = Counter()
         self.budget = budget or Budget()
         self._dial = dial
         self.connect_seconds = connect_seconds
         self.read_seconds = read_seconds
         self._lock = Lock()
-        self._client = dial()
+        self._client = None if later else dial()
 
     def ask(
         self,
@@ -107,13 +112,14 @@ class KubeApi:
 
     def close(self) -> None:
         """Close connections that are kept open."""
-        self._client.rest_client.close()
+        if self._client is not None:
+            self._client.rest_client.close()
 
     def _send(
         self, verb: str, path: str, query: Query | None, body: Json | None, media: str, read_seconds: float
     ) -> "KubeStream":
         self.budget.enter()
-        client = self._client
+        client = self._client or self._redial(None)
         stream = self._send_once(client, verb, path, query, body, media, read_seconds)
         if stream.status == answers.UNAUTHORIZED:
             stream.read()
@@ -153,19 +159,20 @@ class KubeApi:
             raise Unreachable(f"{where}: {_reason(error)}") from error
         return KubeStream(answer.response, where)
 
-    def _redial(self, refused: ApiClient) -> ApiClient:
+    def _redial(self, refused: ApiClient | None) -> ApiClient:
         """Return a client with the credentials as they are now; of several threads that were refused one makes it."""
         with self._lock:
-            if self._client is refused:
+            if self._client is None or self._client is refused:
                 try:
                     self._client = self._dial()
                 except ClusterError as error:
                     raise Unreachable(str(error)) from error
-                refused.rest_client.close()
+                if refused is not None:
+                    refused.rest_client.close()
             return self._client
 
     def _where(self, path: str) -> str:
-        return f"{self._client.configuration.host}{path}"
+        return f"{self._client.configuration.host if self._client else ''}{path}"
 
 
 class KubeStream:

@@ -170,7 +170,12 @@ def _send(spec: Manifest, launch: Launch, group: GroupSpec, *, gated: bool = Fal
     else:
         affinity = None if node is None else steering.affinity(node, launch.placement)
     wanted: Manifest = {
-        "nodeSelector": {**(spec.get("nodeSelector") or {}), **dict(group.node_labels)},
+        "nodeSelector": {
+            **(spec.get("nodeSelector") or {}),
+            **dict(group.node_labels),
+            # Where no affinity can be said, one domain can be.
+            **({} if may_wish else steering.domain_labels(launch, group)),
+        },
         "tolerations": [*there, *(each for each in ours if each not in there)],
         "schedulingGates": [{"name": names.GATE}] if gated else [],
         "affinity": affinity,

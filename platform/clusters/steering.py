@@ -78,6 +78,14 @@ def narrowed(launch: Launch, group: GroupSpec, node: str | None) -> Manifest | N
     return {"nodeAffinity": found} if found else None
 
 
+def domain_labels(launch: Launch, group: GroupSpec) -> dict[str, str]:
+    """Return the labels of the one domain that pods must stay in which are not pinned."""
+    if launch.placement is Placement.PIN:
+        return {}
+    required = (each for each in group.closeness if each.near is Near.REQUIRED and each.key)
+    return {each.key: each.domains[0] for each in required if len(each.domains) == 1}
+
+
 def _binds(launch: Launch, wish: Closeness) -> bool:
     # Kubernetes counts full domains too, and would wait for them for ever: only those of the plan are to count.
     return wish.near is Near.REQUIRED or _is_strict(launch, wish)

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import yaml
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+
+from queues import fleet
 
 SHORTEST_SECRET = 32
 POSTGRES = frozenset({"postgresql", "postgres"})
@@ -46,29 +49,49 @@ def database_url(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's sign
 
 @register()
 def kubeconfigs(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's signature
-    """Refuse a kubeconfig that cannot be read."""
-    found: list[CheckMessage] = []
-    for entry in filter(None, settings.TIDEGATE_CLUSTERS.split(",")):
-        path = Path(entry.rpartition("=")[2].strip()).expanduser()
-        fault = _unreadable(path)
-        if fault:
-            found.append(
-                Error(
-                    f"The kubeconfig {path} {fault}.",
-                    hint="TIDEGATE_KUBECONFIG is a path, TIDEGATE_CLUSTERS is NAME=PATH pairs with commas between.",
-                    id="tidegate.E003",
-                )
-            )
-    return found
+    """Refuse a kubeconfig that cannot be read, or that leads nowhere."""
+    return [
+        Error(
+            f"The kubeconfig {path} of cluster {name} {fault}.",
+            hint="TIDEGATE_KUBECONFIG is a path, TIDEGATE_CLUSTERS is NAME=PATH pairs with commas between. "
+            "Try it: kubectl --kubeconfig PATH get nodes.",
+            id="tidegate.E003",
+        )
+        for name, path in fleet.kubeconfigs(settings.TIDEGATE_CLUSTERS).items()
+        if (fault := _fault(Path(path).expanduser()))
+    ]
 
 
-def _unreadable(path: Path) -> str:
+@register()
+def cluster_names(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's signature
+    """Refuse two clusters of one name: only one of them would be followed."""
+    names = fleet.names(settings.TIDEGATE_CLUSTERS)
+    return [
+        Error(
+            f"TIDEGATE_CLUSTERS names the cluster {name} {names.count(name)} times.",
+            hint="Give each a name of its own: NAME=PATH pairs with commas between.",
+            id="tidegate.E004",
+        )
+        for name in sorted({name for name in names if names.count(name) > 1})
+    ]
+
+
+def _fault(path: Path) -> str:
+    """Say what is wrong with a kubeconfig; what its server thinks of it is seen when it is asked."""
     try:
-        path.read_bytes()
+        found = yaml.safe_load(path.read_bytes())
     except FileNotFoundError:
         return "does not exist"
     except IsADirectoryError:
         return "is a folder"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
+    except yaml.YAMLError:
+        return "is not YAML"
+    contexts = found.get("contexts") if isinstance(found, dict) else None
+    if not isinstance(contexts, list):
+        return "is no kubeconfig: it has no list of contexts"
+    current = found.get("current-context")
+    if not any(isinstance(each, dict) and each.get("name") == current for each in contexts):
+        return f"has no context {current!r}, which its current-context names" if current else "has no current-context"
     return ""

@@ -4,7 +4,7 @@ from django.db.models import Count, Q, Sum
 
 from queues.models import ClusterState
 from queues.queries.rows import ClusterDetail
-from tenants.permissions import Actor, Permission, require
+from tenants.permissions import Actor, Permission, can, require
 
 THERE = Q(nodes__gone_at=None, nodes__id__isnull=False)
 USABLE = THERE & Q(nodes__ready=True, nodes__cordoned=False, nodes__tainted=False, nodes__flavor__isnull=False)
@@ -13,6 +13,7 @@ USABLE = THERE & Q(nodes__ready=True, nodes__cordoned=False, nodes__tainted=Fals
 def clusters(by: Actor) -> tuple[ClusterDetail, ...]:
     """Return the clusters by name; those that are configured no more as long as nodes of theirs are known."""
     require(by, Permission.VIEW_NODES)
+    tells = can(by, Permission.VIEW_DECISIONS)
     rows = ClusterState.objects.annotate(
         there=Count("nodes", filter=THERE),
         ready=Count("nodes", filter=USABLE),
@@ -22,6 +23,7 @@ def clusters(by: Actor) -> tuple[ClusterDetail, ...]:
         ClusterDetail(
             name=row.name,
             state=_state(row),
+            error=row.error if tells else "",
             kubernetes_version=row.kubernetes_version,
             listed_at=row.listed_at,
             unreachable_since=row.unreachable_since,

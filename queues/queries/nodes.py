@@ -11,7 +11,7 @@ from clusters.port import Taint
 from queues import inventory, limits
 from queues.classes import ask_from_json
 from queues.models import Claim, Hold, Node, Task, Wave
-from queues.nodes import repels
+from queues.nodes import STATE_TAINTS, repels
 from queues.queries.inventory import drift_text
 from queues.queries.rows import Cell, Kept, NodeDetail, NodeRow, OutsidePod
 from queues.states import TASK_HOLDING, TaskState
@@ -99,6 +99,7 @@ def node(by: Actor, name: str, *, cluster: str = "") -> NodeDetail:
         outside_pods=row.outside_pods,
         labels=row.labels,
         taints=tuple(map(_taint, row.taints)),
+        other_taints=tuple(_taint(taint) for taint in row.taints if taint.get("key") not in STATE_TAINTS),
         first_seen_at=row.first_seen_at,
         changed_at=row.changed_at,
         gone_at=row.gone_at,
@@ -256,7 +257,7 @@ def _state(node: Node) -> tuple[str, str]:
     if not node.ready:
         return "not ready", f"Kubernetes says that it is not ready{_since(node.not_ready_since)}."
     if node.cordoned:
-        return "cordoned", f"It is cordoned{_since(node.cordoned_since)}: what runs there stays, nothing new comes."
+        return "cordoned", f"It is cordoned{_since(node.cordoned_since)}."
     if node.tainted:
         return "tainted", f"It has a taint that its GPU type does not tolerate: {', '.join(_repelling(node))}."
     return "ready", ""

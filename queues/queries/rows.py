@@ -530,6 +530,7 @@ class NodeDetail:
     outside_pods: int
     labels: dict[str, str]
     taints: tuple[str, ...]
+    other_taints: tuple[str, ...]
     first_seen_at: datetime
     changed_at: datetime
     gone_at: datetime | None
@@ -646,10 +647,14 @@ class ClusterRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDetail:
-    """One cluster with what it has; ``state`` is ready, unreachable (just now), away (for a while) or retired."""
+    """One cluster with what it has; ``state`` is ready, unreachable (just now), away (for a while) or retired.
+
+    ``error`` says why it does not answer, to those who may see decisions.
+    """
 
     name: str
     state: str
+    error: str
     kubernetes_version: str
     listed_at: datetime | None
     unreachable_since: datetime | None

@@ -35,16 +35,22 @@ def nodes(request: HttpRequest) -> HttpResponse:
         found = queries.nodes(by, flavor=flavor, state="" if state == NOT_USABLE else state, text=text)
         return [(row, node_spans(row)) for row in found if state != NOT_USABLE or not row.usable]
 
+    def listed() -> dict[str, object]:
+        clusters = queries.clusters(by)
+        tells = can(by, Permission.VIEW_DECISIONS) or any(each.state != "ready" for each in clusters)
+        return {
+            "nodes": rows(),
+            "clusters": clusters,
+            "lists_clusters": tells or len(clusters) > 1,
+            "drift": queries.drift(by),
+            "suggestions": queries.suggestions(by) if can(by, Permission.EDIT_FLAVOR) else (),
+        }
+
     parts = {
         "fresh": Part(template="_partials/fresh.html", rows=lambda: {"freshness": queries.freshness()}, seconds=15),
         "list": Part(
             template="_partials/nodes.html",
-            rows=lambda: {
-                "nodes": rows(),
-                "clusters": queries.clusters(by),
-                "drift": queries.drift(by),
-                "suggestions": queries.suggestions(by) if can(by, Permission.EDIT_FLAVOR) else (),
-            },
+            rows=listed,
             topics=("jobs", "nodes"),
         ),
     }

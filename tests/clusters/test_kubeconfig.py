@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from clusters.kube import connect
-from clusters.port import ClusterError
-from tests.clusters.faulty import Faulty
+from clusters.port import ClusterError, Unreachable
+from tests.clusters.faulty import Faulty, answer
 
 CONTEXT = b"""
 current-context: c
@@ -50,6 +50,20 @@ def test_a_kubeconfig_that_cannot_be_used_is_named_with_its_fault(
         connect("test", kubeconfig=path)
 
     assert str(path) in str(caught.value)
+
+
+def test_a_bad_kubeconfig_may_be_put_right_while_the_cluster_does_not_answer(server: Faulty, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("a: [")
+    cluster = connect("test", kubeconfig=path, later=True)
+
+    with pytest.raises(Unreachable, match="not YAML"):
+        cluster.check()
+    server.kubeconfig(path)
+    server.tell("GET", "/version", answer({"gitVersion": "v1.37.2"}))
+
+    assert cluster.check() == "v1.37.2"
+    cluster.close()
 
 
 def test_a_context_may_be_chosen(server: Faulty, tmp_path: Path) -> None:

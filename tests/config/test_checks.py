@@ -34,17 +34,35 @@ def test_only_postgresql_will_do(settings: Settings, url: str, faults: int) -> N
     assert [each.id for each in checks.database_url()] == ["tidegate.E002"] * faults
 
 
-def test_a_kubeconfig_that_cannot_be_read_is_named(settings: Settings, tmp_path: Path) -> None:
-    there = tmp_path / "there"
-    there.write_text("kind: Config")
-    settings.TIDEGATE_CLUSTERS = f"a={there},b={tmp_path / 'gone'},{tmp_path}"
+def test_a_kubeconfig_that_leads_nowhere_is_named_with_its_cluster(settings: Settings, tmp_path: Path) -> None:
+    texts = {
+        "good": "current-context: a\ncontexts: [{name: a}]",
+        "bad": "a: [",
+        "text": "hello",
+        "nowhere": "contexts: [{name: a}]",
+        "other": "current-context: b\ncontexts: [{name: a}]",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    names = [*texts, "gone"]
+    settings.TIDEGATE_CLUSTERS = ",".join([*(f"{name}={tmp_path / name}" for name in names), str(tmp_path)])
 
-    found = checks.kubeconfigs()
+    found = [each.msg.replace(f"{tmp_path}/", "") for each in checks.kubeconfigs()]
 
-    assert [each.msg for each in found] == [
-        f"The kubeconfig {tmp_path / 'gone'} does not exist.",
-        f"The kubeconfig {tmp_path} is a folder.",
+    assert found == [
+        "The kubeconfig bad of cluster bad is not YAML.",
+        "The kubeconfig text of cluster text is no kubeconfig: it has no list of contexts.",
+        "The kubeconfig nowhere of cluster nowhere has no current-context.",
+        "The kubeconfig other of cluster other has no context 'b', which its current-context names.",
+        "The kubeconfig gone of cluster gone does not exist.",
+        f"The kubeconfig {tmp_path} of cluster default is a folder.",
     ]
+
+
+def test_two_clusters_of_one_name_are_refused(settings: Settings) -> None:
+    settings.TIDEGATE_CLUSTERS = "a=/x,b=/y,a=/z"
+
+    assert [each.msg for each in checks.cluster_names()] == ["TIDEGATE_CLUSTERS names the cluster a 2 times."]
 
 
 def test_no_cluster_is_no_fault(settings: Settings) -> None:

@@ -32,11 +32,11 @@ _VERSION = "k8s.io/component-base/version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program to build; ``gathers``: modules with folders of YAML that are copied beside it."""
+    """A program to build; ``gathers``: modules with folders of YAML that are copied beside it, or all there is."""
 
     name: str
-    sources: Path
-    usually: str
+    sources: Path | None = None
+    usually: str = ""
     gathers: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -68,7 +68,9 @@ OPERATORS = Program(
         ("github.com/ray-project/kuberay/ray-operator@v1.5.0", "config/crd/bases"),
     ),
 )
-PROGRAMS: tuple[Program, ...] = (CONTROL_PLANE, OPERATORS)
+# Its definition has the name of the training operator's, in another version: a cluster has one of them.
+MPI_OPERATOR = Program(name="mpi-operator", gathers=(("github.com/kubeflow/mpi-operator@v0.8.0", "manifests/base"),))
+PROGRAMS: tuple[Program, ...] = (CONTROL_PLANE, OPERATORS, MPI_OPERATOR)
 
 
 class BuildError(Exception):
@@ -82,23 +84,24 @@ def build() -> tuple[Path, ...]:
         for program in PROGRAMS:
             if not is_current(program):
                 go = _go()
-                _compile(go, program)
+                if program.sources is not None:
+                    _compile(go, program, program.sources)
                 _gather(go, program)
                 program.stamp.write_text(_fingerprint(program))
-    return tuple(program.binary for program in PROGRAMS)
+    return tuple(program.binary for program in PROGRAMS if program.sources is not None)
 
 
 def is_current(program: Program) -> bool:
     """Tell whether the binary is there and made of the sources as they are."""
-    stamp = program.stamp
-    return program.binary.exists() and stamp.exists() and stamp.read_text() == _fingerprint(program)
+    stamp, made = program.stamp, program.definitions if program.sources is None else program.binary
+    return made.exists() and stamp.exists() and stamp.read_text() == _fingerprint(program)
 
 
 def _fingerprint(program: Program) -> str:
     digest = hashlib.sha256()
-    sources = program.sources
-    for source in (*sorted(sources.glob("*.go")), sources / "go.mod", sources / "go.sum"):
-        digest.update(source.read_bytes())
+    if sources := program.sources:
+        for source in (*sorted(sources.glob("*.go")), sources / "go.mod", sources / "go.sum"):
+            digest.update(source.read_bytes())
     digest.update(" ".join((*_BUILD, *(part for pair in program.gathers for part in pair))).encode())
     return digest.hexdigest()
 
@@ -128,14 +131,14 @@ def _go() -> str:
     return program
 
 
-def _compile(go: str, program: Program) -> None:
+def _compile(go: str, program: Program, sources: Path) -> None:
     """Run go build into a file of its own, which takes the binary's place at the end."""
     begun = time.monotonic()
     _say(f"building {program.name} for tests on Kubernetes, once; about {program.usually} on 2 cores")
     unfinished = TOOLS / f"{program.name}.{os.getpid()}"
-    command = [go, *_BUILD, "-ldflags", _flags(go, program), "-o", str(unfinished), "."]
+    command = [go, *_BUILD, "-ldflags", _flags(go, program, sources), "-o", str(unfinished), "."]
     try:
-        _watch(command, program.sources, begun)
+        _watch(command, sources, begun)
         unfinished.replace(program.binary)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -188,12 +191,12 @@ def _runs(process: subprocess.Popen[str]) -> bool:
     return False
 
 
-def _flags(go: str, program: Program) -> str:
+def _flags(go: str, program: Program, sources: Path) -> str:
     """Tell Kubernetes its version, which a program built inside its own repository would get from git."""
     plain = ("-s", "-w")
     if program.name != CONTROL_PLANE.name:
         return " ".join(plain)
-    kubernetes = _output(go, program.sources, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+    kubernetes = _output(go, sources, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
     values = {"gitVersion": kubernetes, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     return " ".join((*plain, *(f"-X {_VERSION}.{name}={value}" for name, value in values.items())))

@@ -15,17 +15,19 @@ import yaml
 
 from clusters.asking import Failure
 from clusters.kube import KubeCluster
+from clusters.port import ClusterError
 from tests.clusters.waiting import until
 from tests.kubernetes import build
 from tests.kubernetes.controlplane import PARENT_VARIABLE, ControlPlane, free_ports
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
+MPI = "kubeflow.org_mpijobs.yaml"
 FILES = (
     "jobset.x-k8s.io_jobsets.yaml",
     "trainer.kubeflow.org_trainjobs.yaml",
     "kubeflow.org_pytorchjobs.yaml",
-    "kubeflow.org_mpijobs.yaml",
+    MPI,
     "ray.io_rayjobs.yaml",
 )
 START_SECONDS = 180.0
@@ -34,7 +36,7 @@ START_SECONDS = 180.0
 @contextmanager
 def operators(plane: ControlPlane, cluster: KubeCluster, folder: Path) -> Iterator[None]:
     """Install all definitions, and run the JobSet controller with its webhooks while the context lasts."""
-    definitions = [_plain(yaml.load(_text(name), Loader=yaml.CSafeLoader)) for name in FILES]
+    definitions = [_read(build.OPERATORS, name) for name in FILES]
     for definition in definitions:
         cluster.api.ask("create", DEFINITIONS, body=definition)
     for definition in definitions:
@@ -62,8 +64,41 @@ def operators(plane: ControlPlane, cluster: KubeCluster, folder: Path) -> Iterat
         process.wait(60)
 
 
-def _text(name: str) -> str:
-    return (build.OPERATORS.definitions / name).read_text()
+@contextmanager
+def mpi_operator(cluster: KubeCluster) -> Iterator[None]:
+    """Let the cluster serve MPIJobs as the MPI operator defines them, instead of the training operator's."""
+    address = f"{DEFINITIONS}/mpijobs.kubeflow.org"
+    (theirs,) = _read(build.MPI_OPERATOR, MPI)["spec"]["versions"]
+    there = cluster.api.ask("get", address)["spec"]["versions"]
+    before = [version for version in there if version["name"] != theirs["name"]]
+    # What is stored has the fields of one version: that which is served.
+    _serve(cluster, address, [*({**old, "served": False, "storage": False} for old in before), theirs])
+    try:
+        yield
+    finally:
+        _serve(cluster, address, [*before, {**theirs, "served": False, "storage": False}])
+
+
+def _serve(cluster: KubeCluster, address: str, versions: list[dict[str, Any]]) -> None:
+    """Write the versions of MPIJobs, and wait until the one that is to be served can be listed again."""
+    body = {"spec": {"versions": versions}}
+    cluster.api.ask("patch", address, body=body, media="application/merge-patch+json")
+    (served,) = (version["name"] for version in versions if version["served"])
+
+    def listed() -> bool:
+        try:
+            cluster.api.ask("list", f"/apis/kubeflow.org/{served}/mpijobs")
+        except (Failure, ClusterError):
+            # 404 at first, and 429 while its storage begins.
+            return False
+        return True
+
+    until(listed, seconds=START_SECONDS)
+
+
+def _read(program: build.Program, name: str) -> dict[str, Any]:
+    found = _plain(yaml.load((program.definitions / name).read_text(), Loader=yaml.CSafeLoader))
+    return dict(found)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  any YAML value
@@ -92,7 +127,7 @@ def _wait_until_served(cluster: KubeCluster, definition: dict[str, Any]) -> None
 def _hooks(authority: Path, port: int) -> Iterator[dict[str, Any]]:
     """Yield the module's webhooks, called at a port of this machine."""
     bundle = base64.b64encode(authority.read_bytes()).decode()
-    for body in yaml.safe_load_all(_text("manifests.yaml")):
+    for body in yaml.safe_load_all((build.OPERATORS.definitions / "manifests.yaml").read_text()):
         body["metadata"]["name"] = f"jobset-{body['metadata']['name']}"
         for hook in body["webhooks"]:
             path = hook["clientConfig"]["service"]["path"]

@@ -7,12 +7,16 @@ import pytest
 from django.utils import timezone
 
 from clusters import kinds
+from clusters.asking import MERGE
 from queues import services
 from queues.models import Job, Task
+from queues.namespaces import namespace_of
 from queues.states import JobState
+from tests.kubernetes import installed
 from tests.loop.adopting import Hands
 from tests.loop.stage import Stage, state, units_in_use
 from tests.queues import manifests
+from tests.queues.manifests import steer
 
 # Whoever comes first waits for the definitions to be installed.
 pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators"), pytest.mark.timeout(600)]
@@ -104,7 +108,9 @@ def start(real: Stage, manifest: dict[str, Any], tasks: int) -> tuple[Job, Opera
     operator = Operator(real, manifest)
     job = services.submit(spec=manifest, by=real.lab.ann, now=timezone.now()).job
     real.until(lambda: operator.object() is not None, seconds=120)
-    operator.make_pods()
+    # The controllers of Job and JobSet are there.
+    if not operator.kind.adopts:
+        operator.make_pods()
     running = Task.objects.filter(wave__job=job, state="running")
     real.until(lambda: running.count() == tasks, seconds=120)
     return job, operator
@@ -131,6 +137,88 @@ def test_each_kind_runs_on_its_witnesses_and_succeeds_as_its_status_says(
     assert in_use == 8 * tasks
     assert ended is JobState.SUCCEEDED
     assert units_in_use() == 0
+
+
+@pytest.fixture
+def mpi_operator(real: Stage) -> Iterator[None]:
+    with installed.mpi_operator(real.cluster):
+        yield
+
+
+@pytest.mark.usefixtures("mpi_operator")
+@pytest.mark.parametrize(("end", "ended"), [("Succeeded", JobState.SUCCEEDED), ("Failed", JobState.FAILED)])
+def test_an_mpi_job_of_the_mpi_operator_runs_and_ends_as_its_status_says(
+    real: Stage, end: str, ended: JobState
+) -> None:
+    manifest = manifests.mpi_job(version="v2beta1", launcherCreationPolicy="WaitForWorkersReady")
+    job, operator = start(real, manifest, 2)
+    live = operator.object()
+
+    operator.end(conditions(end, replicaStatuses={}))
+
+    assert live is not None
+    assert live["spec"]["runPolicy"]["suspend"] is False
+    assert live["spec"]["launcherCreationPolicy"] == "WaitForWorkersReady"
+    assert real.until_ended(job, seconds=60) is ended
+    assert units_in_use() == 0
+    real.until(lambda: operator.object() is None, seconds=60)
+
+
+STEERED = [
+    pytest.param(lambda: manifests.job(pods=2, units=8, notes=steer(forever="1")), 2, id="Job"),
+    pytest.param(
+        lambda: manifests.job_set(parts={"a": (2, 1, 8)}, notes=steer(forever="1")),
+        2,
+        id="JobSet",
+    ),
+    pytest.param(manifests.pytorch_job, 3, id="PyTorchJob"),
+    pytest.param(manifests.mpi_job, 2, id="MPIJob"),
+    pytest.param(manifests.ray_job, 2, id="RayJob"),
+    pytest.param(manifests.train_job, 2, id="TrainJob"),
+]
+
+
+@pytest.mark.parametrize(("make", "tasks"), STEERED)
+def test_each_kind_goes_free_into_its_rack_past_the_taint_that_its_gpu_type_tolerates(
+    real: Stage, make: Make, tasks: int
+) -> None:
+    racks = furnish(real)
+    manifest = make()
+    manifest["metadata"] |= {
+        "labels": {"kueue.x-k8s.io/priority-class": "high"},
+        "annotations": {"tidegate.io/topology": "required=rack"},
+    }
+
+    start(real, manifest, tasks)
+
+    found = real.cluster.api.ask("list", f"/api/v1/namespaces/{namespace_of('nlp')}/pods")["items"]
+    counting = [pod for pod in found if pod["spec"]["containers"][0]["resources"]["limits"].get(manifests.GPU)]
+    assert len(counting) == tasks
+    assert {racks[pod["spec"]["nodeName"]] for pod in counting} == {"big"}
+    if manifest["kind"] != "TrainJob":
+        assert {pod["spec"]["priorityClassName"] for pod in found} == {"tidegate-high-1"}
+        assert {(pod["spec"]["priority"], pod["spec"]["preemptionPolicy"]) for pod in found} == {(1, "Never")}
+
+
+def furnish(real: Stage) -> dict[str, str]:
+    """Taint all nodes, let the GPU type bear it unpinned, and put three nodes into one rack; return the racks."""
+    real.lab.h100.tolerations = [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    real.lab.h100.placement = "free"
+    real.lab.h100.save()
+    names = [node.name for node in real.cluster.inventory().nodes if node.labels.items() >= own(real).items()]
+    racks = dict(zip(sorted(names), ("small", "big", "big", "big"), strict=True))
+    taints = [{"key": "gpu", "effect": "NoSchedule"}]
+    for name, rack in racks.items():
+        body = {"metadata": {"labels": {"tidegate.io/rack": rack}}, "spec": {"taints": taints}}
+        real.cluster.api.ask("patch", f"/api/v1/nodes/{name}", body=body, media=MERGE)
+    real.look()
+    return racks
+
+
+def own(real: Stage) -> dict[str, str]:
+    """Return the labels by which the stage's nodes are told from others."""
+    found: dict[str, str] = real.lab.h100.node_labels
+    return found
 
 
 @pytest.mark.parametrize(("make", "tasks", "good", "bad"), CASES)

@@ -42,7 +42,7 @@ def drifts(name: str = "h0") -> tuple[Drift, ...]:
         ({"ready": False}, "Kubernetes says that it is not ready since 2026-11-29 08:01 UTC."),
         (
             {"cordoned": True},
-            "It is cordoned since 2026-11-29 08:01 UTC: what runs there stays, nothing new comes.",
+            "It is cordoned since 2026-11-29 08:01 UTC.",
         ),
         (
             {"taints": (Taint(key="x", value="y"), Taint(key="node.kubernetes.io/unschedulable"))},
@@ -70,6 +70,21 @@ def test_one_sentence_says_why_a_node_is_not_usable(
 
     assert detail(lab.ann).summary == expected
     assert expected in text
+
+
+def test_a_cordoned_node_says_so_once(lab: Lab, cluster: Cluster) -> None:
+    cluster.nodes["h0"] = machine(
+        "h0", cordoned=True, taints=(Taint(key="node.kubernetes.io/unschedulable"), Taint(key="x", value="y"))
+    )
+    cluster.look()
+
+    text = browser(lab.ann).get("/nodes/default/h0").content.decode()
+
+    assert text.count("It is cordoned since") == 1
+    assert text.count("New work goes elsewhere") == 1
+    assert "node.kubernetes.io/unschedulable" not in text
+    assert "x=y:NoSchedule" in text
+    assert set(detail(lab.ann).taints) == {"node.kubernetes.io/unschedulable:NoSchedule", "x=y:NoSchedule"}
 
 
 def test_it_tells_what_is_in_use_outside_and_kept(lab: Lab, cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ from queues.models import ClusterState, Eviction, KeptLog, Task, Wave
 from queues.models.wave import Wish
 from queues.nodes import count_flavors
 from tests.queues.lab import NOW, Lab, node
+from tests.queues.test_views_pages import browser
 
 SECOND = timedelta(seconds=1)
 
@@ -93,3 +94,14 @@ def test_its_nodes_are_shown_as_unknown(lab: Lab) -> None:
     assert (row.state, row.usable, row.free) == ("unknown", False, 0)
     assert [found.name for found in queries.nodes(lab.ann, state="unknown")] == ["w0"]
     assert "w0" not in [found.name for found in queries.nodes(lab.ann, state="ready")]
+
+
+def test_why_a_cluster_does_not_answer_is_told_to_those_who_run_it(lab: Lab) -> None:
+    ClusterState.objects.update(unreachable_since=NOW, error="kubeconfig /a: there is no such file")
+
+    pages = [browser(by).get("/nodes").content.decode() for by in (lab.root, lab.ann)]
+    told = [row.error for by in (lab.root, lab.ann) for row in queries.clusters(by)]
+
+    assert told == ["kubeconfig /a: there is no such file", ""]
+    assert ["there is no such file" in page for page in pages] == [True, False]
+    assert all("1 cluster" in page for page in pages)

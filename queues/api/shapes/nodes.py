@@ -85,11 +85,13 @@ class NodeOut(Out):
 class ClusterOut(Out):
     """A cluster: ready, unreachable (for moments), away (its nodes are not counted on) or retired (configured no more).
 
-    Jobs that it runs while it does not answer are unknown, not failed.
+    Jobs that it runs while it does not answer are unknown, not failed. ``error`` says why it does not, to those who run
+    the installation.
     """
 
     name = serializers.CharField()
     state = serializers.CharField()
+    error = serializers.CharField()
     kubernetes_version = serializers.CharField()
     listed_at = serializers.DateTimeField(allow_null=True)
     unreachable_since = serializers.DateTimeField(allow_null=True)

@@ -8,7 +8,6 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from clusters.port import ClusterError
 from queues import fleet
 from queues.watcher import Follower, retire_others
 
@@ -20,10 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, **__: Any) -> None:  # noqa: ANN401  Django's signature
         """Run until SIGTERM or SIGINT."""
-        try:
-            clusters = fleet.clusters()
-        except ClusterError as error:
-            raise CommandError(str(error)) from error
+        clusters = fleet.clusters()
         if not clusters:
             raise CommandError("no cluster is configured: set TIDEGATE_CLUSTERS=NAME=KUBECONFIG or TIDEGATE_KUBECONFIG")
         retire_others(clusters, now=timezone.now())
