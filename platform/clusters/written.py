@@ -76,7 +76,27 @@ class WrittenObjects:
         except Failure as failure:
             if failure.status == answers.CONFLICT:
                 raise NameTaken(f"{kind.name} {name} is being changed at this moment", leaving=True) from failure
+            if failure.status == answers.UNPROCESSABLE and kind is kinds.JOB:
+                self._make_new(found, f"{objects}/{name}", failure)
             raise
+
+    def _make_new(self, found: Json, address: str, refused: Failure) -> None:
+        """Let a Job that has run before be steered anew, which Kubernetes may refuse: raise NameTaken, to try again.
+
+        A template may change only when its pods were seen to be gone, and before 1.36 only in a Job that never started.
+        """
+        status, name = found.get("status") or {}, found["metadata"]["name"]
+        if status.get("active"):
+            raise NameTaken(f"Job {name} still counts pods of its last run", leaving=True) from refused
+        if status.get("startTime"):
+            try:
+                self._asker.api.ask("patch", f"{address}/status", body={"status": {"startTime": None}}, media=MERGE)
+            except Failure as failure:
+                if failure.status == answers.FORBIDDEN:
+                    raise failure.judged() from failure
+                told = "this Kubernetes lets no template change once its Job has run: make the Job anew"
+                raise Refused(f"Job {name} cannot start again: {told} ({refused.judged()})") from failure
+            raise NameTaken(f"Job {name} is made ready to start again", leaving=True) from refused
 
     def _kinds_served(self) -> frozenset[str]:
         """Return the kinds whose API versions the cluster serves, asked anew now and then."""

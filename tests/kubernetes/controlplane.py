@@ -38,9 +38,10 @@ _START_OF_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 class ControlPlane:
     """One control plane in a folder of its own; a context manager that starts and stops it."""
 
-    def __init__(self, binary: Path, folder: Path) -> None:
-        """Prepare; nothing runs yet."""
+    def __init__(self, binary: Path, folder: Path, *, without: tuple[str, ...] = ()) -> None:
+        """Prepare; nothing runs yet. ``without``: features that the API server is to lack, as an older one would."""
         self.seconds_to_start = 0.0
+        self._without = without
         self._binary = binary
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -146,6 +147,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={pki / 'accounts.key'}",
             "--kubelet-preferred-address-types=InternalIP",
             "--profiling=false",
+            *(f"--feature-gates={feature}=false" for feature in self._without),
         )
         self._until("a certificate", self._split_authority)
         self._until("a ready API server", lambda: self._get("/readyz") == b"ok")
