@@ -50,6 +50,11 @@ def unscheduled(machine: Machine) -> int:
     return 0 if machine.counted else _gpus(machine.devices)
 
 
+def claimed(resource: str | None, held: Mapping[str, int]) -> int:
+    """Return how many GPUs claims of DRA hold, by driver, of those that a machine counts as this resource."""
+    return _gpus(held) if resource and is_gpu(resource) else 0
+
+
 def missing(
     counted: Mapping[str, int],
     capacity: Mapping[str, int],

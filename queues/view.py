@@ -40,6 +40,7 @@ class View:
         self.position: Mapping[str, str] = inventory.position
         self.nodes = {node.name: node for node in inventory.nodes}
         self.devices = inventory.devices
+        self.claimed = inventory.claimed
         self.waves: set[str] = set()
         self.machines: set[str] = set()
         self.places: set[str] = set()

@@ -188,7 +188,8 @@ class Offer:
 class Inventory:
     """All that a list shows, and the position from which a watch goes on (opaque to everyone but the adapter).
 
-    ``devices`` has, by node and driver, how many devices dynamic resource allocation (DRA) announces there.
+    ``devices`` has, by node and driver, how many devices dynamic resource allocation (DRA) announces there, ``claimed``
+    how many of them are held by claims.
     """
 
     nodes: tuple[NodeSeen, ...]
@@ -196,6 +197,7 @@ class Inventory:
     waves: tuple[WaveSeen, ...]
     offers: tuple[Offer, ...] = ()
     devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    claimed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     position: Mapping[str, str] = field(default_factory=dict)
 
 

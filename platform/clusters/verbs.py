@@ -191,6 +191,7 @@ class KubeCluster:
             waves=tuple(replace(wave, refusal=refusals.get(wave.uid, "")) for wave in waves),
             offers=tuple(found for found in seen if isinstance(found, Offer)),
             devices=self._devices.listed(),
+            claimed=self._devices.claimed(),
             position={kind: version for kind, (_, version) in listed.items()},
         )
 

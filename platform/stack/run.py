@@ -113,6 +113,11 @@ def banner(plan: Plan, *, seconds: float) -> str:
     lines += [f"    {name:<{width}}  {password:<14}  {who}" for name, password, who in programs.logins(plan.data)]
     if plan.emulator is not None:
         lines += ["", "  The cluster is emulated; a feeder submits jobs, so that the pages move."]
+    else:
+        lines += [
+            "",
+            "  The cluster is yours: only what you submit runs there. Its GPUs are under Nodes within a minute.",
+        ]
     lines += [f"  Logs: {plan.data / 'logs'}    Stop: Ctrl-C", "─" * 72, ""]
     return "\n".join(lines)
 

@@ -170,7 +170,9 @@ def _written(launch: Launch, wanted: RawObject) -> Manifests:
     """Return what people wrote as it is sent to the cluster, or as the object there is let run."""
     kind = kinds.BY_KEY[wanted.kind]
     sent = raw.release(launch, dict(wanted.manifest), kind) if wanted.adopted else raw.new(launch, wanted)
-    return Manifests(objects=(masked(sent),), changed=tuple(kinds.differences(wanted.manifest, sent)))
+    # As people write it: stored JSON has forgotten the order.
+    ordered = {key: sent[key] for key in ("apiVersion", "kind", "metadata", "spec") if key in sent}
+    return Manifests(objects=(masked(ordered),), changed=tuple(kinds.differences(wanted.manifest, ordered)))
 
 
 def _imagined(job: Job) -> Launch:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from clusters.asking import Asker, Failure
-from clusters.devices import Devices, counted
+from clusters.devices import BY_LIMITS, Devices, allocated, places
 from clusters.port import Unreachable
 
 RIGHT = 'resourceslices.resource.k8s.io is forbidden: User "x" cannot list resource "resourceslices" in API group "r"'
@@ -21,8 +21,10 @@ def piece(**changes: Any) -> dict[str, Any]:  # noqa: ANN401  fields of a spec
 class Server:
     """Serves these versions of the group (None: no such group) and one slice; ``status`` refuses its list."""
 
-    def __init__(self, versions: tuple[str, ...] | None, *, status: int = 200) -> None:
-        self.versions, self.status = versions, status
+    def __init__(
+        self, versions: tuple[str, ...] | None, *, status: int = 200, claims: list[dict[str, Any]] | None = None
+    ) -> None:
+        self.versions, self.status, self.claims = versions, status, claims or []
         self.asked: list[str] = []
 
     def ask(self, _verb: str, path: str, **_: Any) -> Any:  # noqa: ANN401  a decoded answer
@@ -35,6 +37,8 @@ class Server:
             raise Failure(404, b"404 page not found", {})
         if self.status != 200:
             raise Failure(self.status, json.dumps({"message": RIGHT}).encode(), {})
+        if path.endswith("/resourceclaims"):
+            return {"items": self.claims, "metadata": {"resourceVersion": "7"}}
         return {"items": [piece()], "metadata": {"resourceVersion": "7"}}
 
 
@@ -100,7 +104,7 @@ def test_devices_are_counted_where_they_are() -> None:
     new = {"name": "n1", "generation": 2, "resourceSliceCount": 1}
     each = [{"name": "d0", "nodeName": "n2"}, {"name": "d1", "basic": {"nodeName": "n3"}}, {"name": "d2"}]
 
-    found = counted(
+    found = places(
         [
             piece(),
             piece(pool=new, devices=[{"name": "d0"}, {"name": "d1"}]),
@@ -111,4 +115,37 @@ def test_devices_are_counted_where_they_are() -> None:
         ]
     )
 
-    assert found == {"n1": {"gpu.a": 2, "dra.net": 1}, "n2": {"gpu.b": 1}, "n3": {"gpu.b": 1}}
+    assert found == {
+        ("gpu.a", "n1", "d0"): "n1",
+        ("gpu.a", "n1", "d1"): "n1",
+        ("dra.net", "n1", "eth0"): "n1",
+        ("gpu.b", "n1", "d0"): "n2",
+        ("gpu.b", "n1", "d1"): "n3",
+    }
+
+
+def claim(*devices: str, notes: dict[str, str] | None = None, **result: object) -> dict[str, Any]:
+    """Return a claim that holds devices of pool n1."""
+    results = [{"driver": "gpu.a", "pool": "n1", "device": device, **result} for device in devices]
+    return {"metadata": {"annotations": notes or {}}, "status": {"allocation": {"devices": {"results": results}}}}
+
+
+def test_a_device_is_held_by_whoever_claims_it_but_for_lookers_and_pods_that_are_counted_anyway() -> None:
+    found = allocated(
+        [
+            claim("d0", "d1"),
+            claim("d2", adminAccess=True),
+            claim("d3", notes={BY_LIMITS: "true"}),
+            {"metadata": {}, "status": {}},
+        ]
+    )
+
+    assert list(found) == [("gpu.a", "n1", "d0"), ("gpu.a", "n1", "d1")]
+
+
+def test_claims_are_counted_where_their_devices_are(devices: Callable[[Server], Devices]) -> None:
+    server = Server(("v1",), claims=[claim("d0"), claim("d0"), claim("elsewhere")])
+    read = devices(server)
+    read.listed()
+
+    assert read.claimed() == {"n1": {"gpu.a": 1}}

@@ -49,12 +49,15 @@ CASES = [
 
 
 class Operator:
-    """Does for one object what its operator would: pods of its parts, its status, and no pods after the end."""
+    """Does for one object what its operator would: pods of its parts, its status, and no pods after the end.
 
-    def __init__(self, real: Stage, manifest: dict[str, Any]) -> None:
+    Pods are ``owned`` by it, unless its version is served so newly that the garbage collector does not know it yet.
+    """
+
+    def __init__(self, real: Stage, manifest: dict[str, Any], *, owned: bool = True) -> None:
         found = kinds.kind_of(manifest)
         assert found is not None
-        self.real, self.kind = real, found
+        self.real, self.kind, self.owned = real, found, owned
         self.hands = Hands(real, f"/apis/{found.api}", found.plural)
         self.pods = f"/api/v1/namespaces/{self.hands.namespace}/pods"
 
@@ -71,7 +74,8 @@ class Operator:
             meta = pod.setdefault("metadata", {})
             owner = {key: live["metadata"][key] for key in ("name", "uid")}
             meta["name"] = f"{live['metadata']['name']}-{number}"
-            meta["ownerReferences"] = [{"apiVersion": self.kind.api, "kind": self.kind.name, **owner}]
+            if self.owned:
+                meta["ownerReferences"] = [{"apiVersion": self.kind.api, "kind": self.kind.name, **owner}]
             self.real.cluster.api.ask("create", self.pods, body={"apiVersion": "v1", "kind": "Pod", **pod})
 
     def end(self, status: dict[str, Any]) -> None:
@@ -103,9 +107,9 @@ class Operator:
         return {"metadata": {"labels": labels, "annotations": notes}, "spec": {"containers": containers, **own}}
 
 
-def start(real: Stage, manifest: dict[str, Any], tasks: int) -> tuple[Job, Operator]:
+def start(real: Stage, manifest: dict[str, Any], tasks: int, *, owned: bool = True) -> tuple[Job, Operator]:
     """Submit an object, and play its operator until all tasks that count run."""
-    operator = Operator(real, manifest)
+    operator = Operator(real, manifest, owned=owned)
     job = services.submit(spec=manifest, by=real.lab.ann, now=timezone.now()).job
     real.until(lambda: operator.object() is not None, seconds=120)
     # The controllers of Job and JobSet are there.
@@ -151,7 +155,7 @@ def test_an_mpi_job_of_the_mpi_operator_runs_and_ends_as_its_status_says(
     real: Stage, end: str, ended: JobState
 ) -> None:
     manifest = manifests.mpi_job(version="v2beta1", launcherCreationPolicy="WaitForWorkersReady")
-    job, operator = start(real, manifest, 2)
+    job, operator = start(real, manifest, 2, owned=False)
     live = operator.object()
 
     operator.end(conditions(end, replicaStatuses={}))

@@ -96,6 +96,7 @@ class Cluster:
         self.pods: dict[str, PodSeen] = {}
         self.objects: dict[str, WaveSeen] = {}
         self.devices: dict[str, dict[str, int]] = {}
+        self.claimed: dict[str, dict[str, int]] = {}
         self.now = NOW + timedelta(minutes=1)
 
     def run(self, wave: Wave, *phases: PodPhase, **changes: Any) -> None:  # noqa: ANN401  fields of PodSeen
@@ -118,6 +119,7 @@ class Cluster:
             pods=tuple(self.pods.values()),
             waves=tuple(self.objects.values()),
             devices=self.devices,
+            claimed=self.claimed,
         )
         return View(inventory, as_of=as_of or self.now)
 

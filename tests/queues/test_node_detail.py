@@ -87,6 +87,16 @@ def test_a_cordoned_node_says_so_once(lab: Lab, cluster: Cluster) -> None:
     assert set(detail(lab.ann).taints) == {"node.kubernetes.io/unschedulable:NoSchedule", "x=y:NoSchedule"}
 
 
+def test_cards_that_claims_of_dra_hold_are_used_outside_where_a_plugin_counts_them(lab: Lab, cluster: Cluster) -> None:
+    cluster.devices = {"h0": {"gpu.nvidia.com": 8, "dra.net": 2}}
+    cluster.claimed = {"h0": {"gpu.nvidia.com": 3, "dra.net": 1}}
+
+    cluster.look()
+
+    assert detail(lab.ann).row.outside == 3
+    assert detail(lab.ann).row.free == 5
+
+
 def test_it_tells_what_is_in_use_outside_and_kept(lab: Lab, cluster: Cluster) -> None:
     cluster.look()
     wave = lab.start(lab.submit(gpus="h100:2"), Node.objects.get(name="h0"))

@@ -50,6 +50,7 @@ PRIORITY_CLASSES = Kind(
     kind="PriorityClass", plural="priorityclasses", group="scheduling.k8s.io", namespaced=False, short=("pc",)
 )
 LEASES = Kind(kind="Lease", plural="leases", group="coordination.k8s.io")
+RESOURCE_CLAIMS = Kind(kind="ResourceClaim", plural="resourceclaims", group="resource.k8s.io", subresources=("status",))
 RESOURCE_SLICES = Kind(kind="ResourceSlice", plural="resourceslices", group="resource.k8s.io", namespaced=False)
 
 KINDS = (
@@ -66,6 +67,7 @@ KINDS = (
     PRIORITY_CLASSES,
     LEASES,
     RESOURCE_SLICES,
+    RESOURCE_CLAIMS,
 )
 BY_PATH = {(each.group, each.version, each.plural): each for each in KINDS}
 BY_OWNER = {(each.api_version, each.kind): each for each in KINDS}

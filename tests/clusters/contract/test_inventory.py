@@ -111,6 +111,41 @@ def test_devices_that_drivers_announce_are_counted_by_node(ground: Ground) -> No
     assert found == {"gpu.example.com": 3}
 
 
+def test_devices_that_claims_hold_are_counted_by_node(ground: Ground) -> None:
+    node, api = ground.node(), "resource.k8s.io/v1"
+    slices, claims = f"/apis/{api}/resourceslices", f"/apis/{api}/namespaces/{ground.namespace}/resourceclaims"
+    spec = {
+        "driver": "gpu.example.com",
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        "nodeName": node,
+        "devices": [{"name": f"gpu-{number}"} for number in range(3)],
+    }
+    body = {"apiVersion": api, "kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
+    ground.send("create", slices, body=body)
+    request = {"name": "card", "exactly": {"deviceClassName": "gpus", "allocationMode": "ExactCount", "count": 1}}
+    made = ground.send(
+        "create",
+        claims,
+        body={
+            "apiVersion": api,
+            "kind": "ResourceClaim",
+            "metadata": {"name": "theirs"},
+            "spec": {"devices": {"requests": [request]}},
+        },
+    )
+    before = ground.cluster.inventory().claimed.get(node)
+
+    result = {"request": "card", "driver": "gpu.example.com", "pool": node, "device": "gpu-1"}
+    made["status"] = {"allocation": {"devices": {"results": [result]}}}
+    ground.send("replace", f"{claims}/theirs/status", body=made)
+    found = ground.cluster.inventory().claimed.get(node)
+    ground.send("delete", f"{claims}/theirs")
+    ground.send("delete", f"{slices}/{node}")
+
+    assert before is None
+    assert found == {"gpu.example.com": 1}
+
+
 def test_what_is_amiss_with_a_node_is_told(ground: Ground) -> None:
     name = ground.node()
     path = f"/api/v1/nodes/{name}"
