@@ -8,10 +8,13 @@ from django.utils import timezone
 
 from clusters import kinds
 from clusters.asking import MERGE
+from clusters.kube import connect
 from queues import services
 from queues.models import Job, Task
 from queues.namespaces import namespace_of
 from queues.states import JobState
+from tests.kubernetes import installed
+from tests.kubernetes.session import RealCluster
 from tests.loop.adopting import Hands
 from tests.loop.stage import Stage, state, units_in_use
 from tests.queues import manifests
@@ -140,6 +143,34 @@ def test_each_kind_runs_on_its_witnesses_and_succeeds_as_its_status_says(
     assert in_use == 8 * tasks
     assert ended is JobState.SUCCEEDED
     assert units_in_use() == 0
+
+
+@pytest.fixture
+def mpi_operator(cluster_under_test: RealCluster, operators: None) -> Iterator[None]:  # noqa: ARG001  is installed first
+    """Before the stage comes: its connection remembers which versions are served."""
+    cluster = connect("definitions", kubeconfig=cluster_under_test.kubeconfig)
+    with installed.mpi_operator(cluster):
+        yield
+    cluster.close()
+
+
+@pytest.mark.usefixtures("mpi_operator")
+@pytest.mark.parametrize(("end", "ended"), [("Succeeded", JobState.SUCCEEDED), ("Failed", JobState.FAILED)])
+def test_an_mpi_job_of_the_mpi_operator_runs_and_ends_as_its_status_says(
+    real: Stage, end: str, ended: JobState
+) -> None:
+    manifest = manifests.mpi_job(version="v2beta1", launcherCreationPolicy="WaitForWorkersReady")
+    job, operator = start(real, manifest, 2, owned=False)
+    live = operator.object()
+
+    operator.end(conditions(end, replicaStatuses={}))
+
+    assert live is not None
+    assert live["spec"]["runPolicy"]["suspend"] is False
+    assert live["spec"]["launcherCreationPolicy"] == "WaitForWorkersReady"
+    assert real.until_ended(job, seconds=60) is ended
+    assert units_in_use() == 0
+    real.until(lambda: operator.object() is None, seconds=60)
 
 
 STEERED = [
