@@ -171,7 +171,7 @@ def _written(launch: Launch, wanted: RawObject) -> Manifests:
     kind = kinds.BY_KEY[wanted.kind]
     sent = raw.release(launch, dict(wanted.manifest), kind) if wanted.adopted else raw.new(launch, wanted)
     # As people write it: stored JSON has forgotten the order.
-    ordered: dict[str, Any] = {key: sent[key] for key in ("apiVersion", "kind", "metadata", "spec") if key in sent}
+    ordered: raw.Manifest = {key: sent[key] for key in ("apiVersion", "kind", "metadata", "spec") if key in sent}
     return Manifests(objects=(masked(ordered),), changed=tuple(kinds.differences(wanted.manifest, ordered)))
 
 
