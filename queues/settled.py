@@ -58,11 +58,10 @@ def settled() -> Settled:
 def _policy() -> Policy:
     row = Installation.objects.filter(id=1).first()
     if row is None:
-        return Policy(recall=True)
+        return Policy()
     return Policy(
         aging=Aging(every=span(row.aging_every), step=row.aging_step, cap=row.aging_cap),
         overcommit=row.overcommit,
-        recall=True,
         restart_cost=span(row.restart_cost),
         evictions_per_minute=row.evictions_per_minute,
         max_evictions=row.max_evictions,

@@ -400,7 +400,7 @@ class Board(Usage):
     def mix(self, flavor: int) -> Mix:
         """Return the common shapes of tasks on a flavor: running ones by number, each waiting class once."""
         if not self._mixes:
-            settled, lineup = self._settled, self.frame.lineup(recall=self.world.policy.recall)
+            settled, lineup = self._settled, self.frame.lineup
             counts = shapes_of(self.world.attempts) if settled is None else settled.shapes.copy()
             if lineup.of(self.classes):
                 counts.update(lineup.wishes)

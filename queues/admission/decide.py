@@ -24,7 +24,7 @@ def decide(world: World, heads: Heads, memory: Memory | None = None) -> Outcome:
     A caller that decides again and again may keep a ``memory``: the same decisions, in less time.
     """
     board = Board(world, None if memory is None else memory.frame(world))
-    lineup = board.frame.lineup(recall=world.policy.recall)
+    lineup = board.frame.lineup
     lineup.move(board.classes, board.case, Judge(board).takes_turns)
     passes = Passes(board, heads, lineup)
     passes.run()

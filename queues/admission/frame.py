@@ -37,15 +37,11 @@ class Frame:
         self.said: Said = {}
         self.rests: dict[tuple[int, tuple[int, ...]], object] = {}
         self._classes: tuple[World | None, dict[int, JobClass]] = (None, {})
-        self._lineups: dict[bool, Lineup] = {}
+        self.lineup = Lineup()
         self._all_ready = all(node.state is NodeState.READY for node in world.nodes)
         self._lines: dict[int, Line] | None = None
         self._settled: Settled | None = None
         self.unusable = {node.flavor for node in world.nodes if node.state is not NodeState.READY}
-
-    def lineup(self, *, recall: bool) -> Lineup:
-        """Return the classes that take turns; with recalls in force those that can never start do not."""
-        return self._lineups.setdefault(recall, Lineup())
 
     def move(self, world: World) -> None:
         """Count what the attempts of a world hold, from what was counted before; unusable nodes are counted anew."""

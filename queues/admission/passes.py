@@ -46,7 +46,6 @@ class Passes:
     def __init__(self, board: Board, heads: Heads, lineup: Lineup) -> None:
         """Prepare; no waiting job is read before its class is known to fit."""
         self._board = board
-        self._recall = board.world.policy.recall
         self._roster = Roster(board, heads, lineup)
         self._unfinished = {claim.job_class for claim in board.world.claims}
         self._failed: set[tuple[Case, int, int]] = set()
@@ -61,23 +60,20 @@ class Passes:
 
     def run(self) -> None:
         """Make the passes."""
-        if self._recall:
-            self._claims.begin_pending()
-            self._claims.start(Standing.GUARANTEED)
-            self._planner.renew({})
+        self._claims.begin_pending()
+        self._claims.start(Standing.GUARANTEED)
+        self._planner.renew({})
         sent = self._guaranteed()
-        if self._recall:
-            self._claims.start(Standing.BORROWER)
+        self._claims.start(Standing.BORROWER)
         for row in sent:
             self._start_elsewhere(row)
         self._borrowers()
-        if self._recall:
-            if self._planner.repair():
-                self._chosen.clear()
-                self._borrowers()
-            self._wait_on()
-            self._start_planned()
-            Surplus(self._board, self.record).grow()
+        if self._planner.repair():
+            self._chosen.clear()
+            self._borrowers()
+        self._wait_on()
+        self._start_planned()
+        Surplus(self._board, self.record).grow()
 
     def waits(self, job_class: JobClass) -> bool:
         """Whether jobs of the class are left; a class of which no job was read has some."""
@@ -98,7 +94,7 @@ class Passes:
                 self._claim(stream, option, recall, Standing.GUARANTEED)
             elif self._may_send(candidate):
                 sent.append(self._send(candidate))
-            elif not self._recall or not self._claim_or_keep(stream):
+            elif not self._claim_or_keep(stream):
                 tournament.drop(stream.case)
             tournament.touch(candidate.place)
         for row in sent:
@@ -116,10 +112,7 @@ class Passes:
     def _may_be_inside(self, case: Case) -> bool:
         """Whether jobs of the case can be candidates of the first pass."""
         board = self._board
-        able = [option for option in case.shape.options if board.inside(case, option) and board.covered(case, option)]
-        if self._recall or not able:
-            return bool(able)
-        return any(board.could(case, option) for option in case.shape.options)
+        return any(board.inside(case, option) and board.covered(case, option) for option in case.shape.options)
 
     def _inside_option(self, stream: Stream) -> Option | None:
         """Return the first option that is inside and admissible, else the first inside."""
@@ -137,9 +130,7 @@ class Passes:
         for option in inside:
             if self._from_surplus(stream, option) is not None:
                 return option
-        if self._recall or self._find_borrowed(stream) is not None:
-            return inside[0]
-        return None
+        return inside[0]
 
     def _remembered(self, stream: Stream, number: int, find: Choose) -> Option | None:
         """Ask again only where steps since may have changed the answer: others' starts leave an answer without room."""
@@ -262,8 +253,6 @@ class Passes:
                 self._admit(stream, row.asker, row.job.id, option)
                 return
         self._unfinished.add(stream.job_class.id)
-        if not self._recall:
-            return
         for option in options:
             recall = self._claimant_of(row, option).from_surplus() if self._any_surplus() else None
             if recall is not None:
@@ -312,8 +301,6 @@ class Passes:
         board = self._board
         if any(board.could(case, option) for option in case.shape.options):
             return True
-        if not self._recall:
-            return False
         within = case.place in self._preempting and board.running_in[case.place] > 0
         return within or self._any_surplus()
 
@@ -341,7 +328,7 @@ class Passes:
         for option in case.shape.options:
             if self._may_borrow(stream, option, stream.head) and self._from_surplus(stream, option) is not None:
                 return option
-        if self._recall and stream.queue.preempt_within_team:
+        if stream.queue.preempt_within_team:
             for option in case.shape.options:
                 if not self._may_borrow(stream, option, stream.head):
                     continue
@@ -365,8 +352,6 @@ class Passes:
             return True
         if not stream.case.shape.ask.borrow or job is None:
             return False
-        if not self._recall:
-            return True
         if stream.queue.limit_needed_to_borrow and job.limit is None and stream.case.shape.ask.time_limit is None:
             return False
         if backs_off(board, stream.job_class, job):
@@ -386,7 +371,7 @@ class Passes:
         return room is None or room >= option.units
 
     def _from_surplus(self, stream: Stream, option: Option) -> Recall | None:
-        if not self._recall or not self._any_surplus():
+        if not self._any_surplus():
             return None
         return self._claimant(stream, option).from_surplus()
 

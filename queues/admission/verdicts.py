@@ -70,10 +70,8 @@ class Judge:
         return self._beyond_user_limit(job_class, case) or self._needs_limit(job_class, case, known) or known
 
     def takes_turns(self, job_class: JobClass) -> bool:
-        """Whether jobs of a class may become candidates; with recalls in force not where they can never start."""
-        if self.paused(job_class) is not None:
-            return False
-        return not self._board.world.policy.recall or self.permanent(job_class) is None
+        """Whether jobs of a class may become candidates: neither paused, nor such that they can never start."""
+        return self.paused(job_class) is None and self.permanent(job_class) is None
 
     def rests_on(self, job_class: JobClass) -> object | None:
         """Return what the reasons of a class rest on, the same object as long as it is the same; None: on more."""
@@ -159,7 +157,7 @@ class Judge:
     def _needs_limit(self, job_class: JobClass, case: Case, known: Reason) -> Reason | None:
         """Return TIME_LIMIT_NEEDED where jobs without a limit may not borrow and this one would have to."""
         queue = self._board.queues[job_class.queue]
-        if not self._board.world.policy.recall or not queue.limit_needed_to_borrow or ORDER[known.code] < LIMITS:
+        if not queue.limit_needed_to_borrow or ORDER[known.code] < LIMITS:
             return None
         if case.shape.ask.time_limit is not None or any(self._board.inside(case, row) for row in case.shape.options):
             return None

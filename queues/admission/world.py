@@ -42,14 +42,10 @@ class Aging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What holds for the whole installation.
-
-    ``recall`` says that the caller acts on evictions, claims, holds and surplus; without it decisions only admit.
-    """
+    """What holds for the whole installation."""
 
     aging: Aging = Aging()
     overcommit: bool = False
-    recall: bool = False
     restart_cost: Milliseconds = 10 * MINUTE
     evictions_per_minute: int | None = None
     max_evictions: int = 3

@@ -105,7 +105,7 @@ def victims(found: Case) -> list[Attempt]:
     ask = Ask(shape=JobShape.GANG, groups=(Group(tasks=found.ask, units=1, flavors=(1,)),))
     world = World(
         now=NOW,
-        policy=Policy(recall=True),
+        policy=Policy(),
         flavors=(Flavor(id=1, name="gpu"),),
         teams=tuple(
             Team(id=number, name=str(number), quotas=(Quota(flavor=1, guaranteed=part),))

@@ -52,7 +52,6 @@ class Engine(Timeline):
             policy=Policy(
                 aging=Aging(every=policy.aging_every, step=policy.aging_step, cap=policy.aging_cap),
                 overcommit=policy.overcommit,
-                recall=True,
                 restart_cost=policy.restart_cost,
                 evictions_per_minute=policy.evictions_per_minute,
                 max_evictions=policy.max_evictions,

@@ -125,8 +125,7 @@ class Forward:
         self._live[attempt.id] = _Live(attempt, row, ends, by_history, again)
         if ends is not None:
             heappush(self._due, (ends, attempt.id))
-        if self._world.policy.recall:
-            self._timer(attempt.safe_until)
+        self._timer(attempt.safe_until)
 
     def _ends(
         self, attempt: Attempt, row: Waiting | None, limit: Milliseconds | None
@@ -192,9 +191,7 @@ class Forward:
         self._left[row.job_class, row.user] -= 1
 
     def _set_timers(self, row: Waiting) -> None:
-        """Remember when waiting longer may change what is decided about a job: where jobs may hold."""
-        if not self._world.policy.recall:
-            return
+        """Remember when waiting longer may change what is decided about a job."""
         queue = self._queues[self._present.classes[row.job_class].queue]
         doublings = max(0, row.evictions - self._world.policy.max_evictions)
         at = row.wait_from + queue.hold_after * 2**doublings

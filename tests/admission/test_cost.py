@@ -8,7 +8,7 @@ from types import FrameType
 import pytest
 
 from queues.admission.decide import Memory, Outcome, decide
-from queues.admission.world import Heads, Policy, World
+from queues.admission.world import Heads, World
 from queues.simulation import engine
 from queues.simulation.reading import parse
 from queues.simulation.run import simulate
@@ -37,7 +37,7 @@ def steps(world: World, heads: Heads) -> Counter[str]:
 
 def full(teams: int, waiting: int) -> Site:
     """Teams with all but two units of a flavor in use, and so many waiting jobs of nine shapes in each."""
-    site = Site(policy=Policy(recall=True))
+    site = Site()
     site.node(8, count=2 * teams)
     for number in range(teams):
         team = site.team(16)

@@ -152,10 +152,13 @@ def test_it_is_not_sent_to_a_flavor_that_a_more_urgent_job_of_its_team_could_tak
     b = site.team(quotas=())
     site.team(quotas=(Quota(flavor=2, guaranteed=2),))
     site.runs(b, 1, units=4)
-    site.waits(a, gang=2, flavors=(1, 2))
+    mine = site.waits(a, gang=2, flavors=(1, 2))
     urgent = site.waits(a, gang=2, flavors=(2,), priority=1)
 
-    assert site.decide().started() == [urgent]
+    decided = site.decide()
+
+    # It gets its own units back instead.
+    assert {row.job: row.flavors for row in decided.outcome.admissions} == {mine: (1,), urgent: (2,)}
 
 
 def test_short_guarantees_on_an_overcommitted_flavor_are_met_evenly() -> None:

@@ -12,7 +12,7 @@ from queues.admission.decide import decide
 from queues.admission.heads import SimpleHeads
 from queues.admission.quota import demand, in_use, ledger
 from queues.admission.reasons import Code
-from queues.admission.world import Attempt, NodeState, Policy, World
+from queues.admission.world import Attempt, NodeState, World
 from tests.admission.site import Site
 from tests.examples import examples
 
@@ -158,7 +158,7 @@ def test_what_could_be_used_is_used_at_once(site: Site) -> None:
 def test_every_waiting_job_has_one_reason(site: Site) -> None:
     decided = site.decide()
 
-    keys = [(row.job_class, row.user) for row in decided.outcome.verdicts]
+    keys = [(row.job_class, row.user, row.job) for row in decided.outcome.verdicts]
     assert len(keys) == len(set(keys))
     for row in site.waiting:
         independent = site.classes[row.job_class - 1].ask.shape.value == "independent"
@@ -187,7 +187,7 @@ def test_the_order_of_rows_does_not_matter(site: Site, shuffler: Random) -> None
 @given(sites(), st.randoms(use_true_random=False))
 @settings(max_examples=examples(60))
 def test_the_order_of_rows_does_not_matter_for_claims_and_holds(site: Site, shuffler: Random) -> None:
-    world, heads = replace(grown(site), policy=Policy(recall=True)), still_waiting(site)
+    world, heads = grown(site), still_waiting(site)
     expected = decide(world, heads)
 
     mixed = replace(

@@ -212,7 +212,7 @@ def test_units_that_are_about_to_come_back_are_named() -> None:
 def test_a_full_cluster_is_told_with_numbers() -> None:
     site = Site()
     site.node(8)
-    a, b = site.team(6), site.team(2)
+    a, b = site.team(1), site.team(7)
     site.runs(b, 1, units=7)
     job = site.waits(a, gang=4)
 
@@ -226,7 +226,7 @@ def test_a_full_cluster_is_told_with_numbers() -> None:
             ("largest_block", 1),
             ("may_borrow", 0),
             ("needs", 4),
-            ("team_left", 6),
+            ("team_left", 1),
         ),
     )
 

@@ -12,28 +12,14 @@ from queues.admission.world import HOUR, MINUTE, Group, Policy, Quota, Standing
 from tests.admission.site import NOW, Decided, Site
 from tests.examples import examples
 
-RECALL = Policy(recall=True)
-
 
 def victims(decided: Decided) -> list[int]:
     jobs = {row.id: row.job for row in decided.site.attempts}
     return sorted(jobs[row.attempt] for row in decided.outcome.evictions)
 
 
-def test_without_recall_nobody_is_evicted() -> None:
-    site = Site()
-    site.node(4)
-    a, b = site.team(4), site.team()
-    site.runs(b, 1, units=4)
-    site.waits(a, gang=4)
-
-    decided = site.decide()
-
-    assert (decided.started(), decided.outcome.evictions, decided.outcome.holds) == ([], (), ())
-
-
 def test_a_guarantee_comes_back_in_the_same_cycle_where_nobody_needs_time_to_leave() -> None:
-    site = Site(policy=RECALL)
+    site = Site()
     site.node(4)
     a, b = site.team(4), site.team()
     guest = site.runs(b, 1, units=4)
@@ -46,7 +32,7 @@ def test_a_guarantee_comes_back_in_the_same_cycle_where_nobody_needs_time_to_lea
 
 
 def test_a_claim_waits_for_the_grace_of_its_victims_and_keeps_what_is_free() -> None:
-    site = Site(policy=RECALL)
+    site = Site()
     site.node(6)
     a, b, c = site.team(6), site.team(), site.team()
     site.runs(b, 1, units=4, grace=MINUTE)
@@ -62,7 +48,7 @@ def test_a_claim_waits_for_the_grace_of_its_victims_and_keeps_what_is_free() -> 
 
 
 def test_a_right_to_reclaim_needs_the_guarantee_on_every_flavor() -> None:
-    site = Site(policy=RECALL)
+    site = Site()
     x, y = site.flavor("x"), site.flavor("y")
     site.node(12, flavor=x)
     site.node(4, flavor=y)
@@ -77,7 +63,7 @@ def test_a_right_to_reclaim_needs_the_guarantee_on_every_flavor() -> None:
 
 
 def test_firm_work_and_young_work_are_no_victims() -> None:
-    site = Site(policy=RECALL)
+    site = Site()
     site.node(6)
     a, b = site.team(4), site.team(2)
     site.runs(b, 1, units=2, preemptible=False)
@@ -92,7 +78,7 @@ def test_firm_work_and_young_work_are_no_victims() -> None:
 
 
 def test_a_pool_gives_no_right_against_a_sibling_that_uses_it() -> None:
-    site = Site(policy=RECALL)
+    site = Site()
     site.node(6)
     department = site.team(6)
     a, b = site.team(parent=department), site.team(parent=department)
@@ -154,7 +140,7 @@ def best(guaranteed: list[int], running: list[Running], ask: int) -> tuple[int, 
 @settings(max_examples=examples(120))
 def test_the_victims_are_the_best_of_all_sets(dispute: tuple[list[int], list[Running], int]) -> None:
     guaranteed, running, ask = dispute
-    site = Site(policy=RECALL)
+    site = Site()
     site.node(sum(guaranteed))
     teams = [site.team(units) for units in guaranteed]
     for row in running:
@@ -180,7 +166,7 @@ def test_the_victims_are_the_best_of_all_sets(dispute: tuple[list[int], list[Run
 
 
 def test_a_job_that_has_kept_idle_units_for_too_long_names_the_endless_jobs_that_block_it() -> None:
-    site = Site(policy=Policy(recall=True, hold_idle_limit=1000))
+    site = Site(policy=Policy(hold_idle_limit=1000))
     (node,) = site.node(4)
     team = site.team(4)
     endless = site.runs(team, node, units=1)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from queues.admission.board import Board
 from queues.admission.quota import Tree
 from queues.admission.victims import Candidate, Costs, dispute, portions, surplus_order
-from queues.admission.world import HOUR, JobShape, Placed, Policy
+from queues.admission.world import HOUR, JobShape, Placed
 from tests.admission.site import NOW, Site
 
 
@@ -139,7 +139,7 @@ def test_what_a_team_and_its_department_lose_of_their_promise_counts_once() -> N
 
 
 def test_the_newest_victims_are_named_first() -> None:
-    site = Site(policy=Policy(recall=True))
+    site = Site()
     site.node(4)
     owner, other = site.team(4), site.team()
     site.runs(other, 1, units=2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues.admission.world import MINUTE, Group, Policy, Waiting
+from queues.admission.world import MINUTE, Group, Waiting
 from queues.simulation.expected import Basis, Cause, Expected, Present, Unknown
 from queues.simulation.forecast import Forecast
 from tests.admission.site import NOW, Site
@@ -33,7 +33,7 @@ def minutes(forecast: Forecast) -> dict[int, tuple[int, int]]:
 
 def easy() -> tuple[Site, dict[str, int]]:
     """Return the world of conformance vector 6, in which the first waiting job may hold."""
-    site = Site(policy=Policy(recall=True))
+    site = Site()
     (node,) = site.node(8)
     team = site.team(8)
     jobs = {"r1": site.runs(team, node, units=6, ends_by=NOW + 10 * MINUTE)}
@@ -221,7 +221,7 @@ def test_far_ends_are_taken_together() -> None:
 
 
 def test_a_guarantee_is_taken_back_in_the_forecast_as_in_the_loop() -> None:
-    site = Site(policy=Policy(recall=True))
+    site = Site()
     (node,) = site.node(8)
     owner, guest = site.team(8), site.team(0)
     borrows = site.runs(guest, node, units=8, ends_by=NOW + 600 * MINUTE, grace=2 * MINUTE)
