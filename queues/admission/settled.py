@@ -94,7 +94,9 @@ class Settled:
                     self.hard[flavor].take(place, units)
                 if firm and not soft:
                     self.lines[flavor].take_firm(place, units)
-                self._use_of_user(user, queue, units, 0 if soft else units * self._values[flavor], soft=soft)
+                # What leaves already cannot be taken back for the user's next job.
+                still = soft and not attempt.leaving
+                self._use_of_user(user, queue, units, 0 if still else units * self._values[flavor], soft=still)
                 self._rows[user] += sign
         if not self._rows[user]:
             self._rows.pop(user)
