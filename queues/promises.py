@@ -9,6 +9,7 @@ from queues.admission.outcome import Outcome
 from queues.admission.world import Ask, JobShape, Milliseconds, Placed, Standing, Victim
 from queues.limits import time_left
 from queues.models import Claim, Eviction, Hold, Idle, Job
+from queues.states import ENDED
 from queues.waiting import milliseconds, moment, span
 
 MINUTE = timedelta(minutes=1)
@@ -143,20 +144,22 @@ def _keep_holds(wanted: Sequence[world.Hold], asks: Mapping[int, Ask], now: date
 
 
 def _keep_idle(outcome: Outcome, waiting: set[int], now: datetime) -> None:
-    """Note what is kept idle from now on; what has been so far stays added up until the job starts."""
+    """Note what is kept idle from now on; what has been so far stays added up until the job starts or ends."""
     known = Idle.objects.in_bulk()
     kept: dict[int, int] = {}
     for job, count in outcome.idle:
         kept[job] = kept.get(job, 0) + count
-    started = {admission.job for admission in outcome.admissions}
+    over = {admission.job for admission in outcome.admissions}
+    if known:
+        over |= set(Idle.objects.filter(job__state__in=sorted(ENDED)).values_list("job_id", flat=True))
     rows = []
     for job in sorted((kept.keys() & waiting) | known.keys()):
         old = known.get(job)
-        if job in started or (old is not None and old.units == kept.get(job, 0)):
+        if job in over or (old is not None and old.units == kept.get(job, 0)):
             continue
         before = 0 if old is None else old.unit_ms + old.units * span(now - old.since)
         rows.append(Idle(job_id=job, unit_ms=before, units=kept.get(job, 0), since=now))
-    gone = started & known.keys()
+    gone = over & known.keys()
     if gone:
         Idle.objects.filter(job__in=gone).delete()
     if rows:

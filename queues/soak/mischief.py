@@ -26,6 +26,7 @@ class Mischief:
         self.done: Counter[str] = Counter()
         self.cordoned: set[str] = set()
         self.wrong: list[str] = []
+        self.deleted: set[tuple[str, int]] = set()
 
     def kill(self) -> None:
         """Kill a process without a word, and start it again after a while."""
@@ -91,5 +92,6 @@ class Mischief:
                 self.done["deleted pods"] += 1
         elif there.waves:
             seen = self.random.choice(there.waves)
+            self.deleted.add((seen.wave, seen.group))
             self.ground.delete(f"/apis/batch/v1/namespaces/{seen.namespace}/jobs/{seen.name}")
             self.done["deleted Jobs"] += 1

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Collection
 
 from django.db import connection, connections
 
@@ -35,9 +36,16 @@ class Creations:
         self._position = cluster.inventory().position
         self._thread.start()
 
-    def twice(self) -> list[str]:
-        """Return what was created more than once."""
-        return [f"wave {wave} group {group}" for (wave, group), uids in self.seen.items() if len(uids) > 1]
+    def twice(self, *, deleted: Collection[tuple[str, int]]) -> list[str]:
+        """Return what was created more than once, but for what others ``deleted``.
+
+        A create whose answer is lost is rightly said again, and makes the object anew where it was deleted meanwhile.
+        """
+        return [
+            f"wave {wave} group {group} was created {len(uids)} times"
+            for (wave, group), uids in self.seen.items()
+            if len(uids) > 1 and (wave, group) not in deleted
+        ]
 
     def stop(self) -> None:
         """Watch no more."""

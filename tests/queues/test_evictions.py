@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from queues import promises, snapshot
+from queues import promises, services, snapshot
 from queues.admission.outcome import Eviction, Outcome
 from queues.admission.world import Claim, Hold, Placed, Standing, World
 from queues.apply import Applied, apply
@@ -201,6 +201,16 @@ def test_what_is_kept_idle_adds_up_until_the_job_starts(lab: Lab) -> None:
 
     assert found == {job.id: (4 * 10 + 6 * 5) * 60_000}
     assert Idle.objects.get().units == 0
+
+
+def test_nothing_is_left_of_what_a_job_kept_idle_when_it_ends_without_a_start(lab: Lab) -> None:
+    job = lab.submit(gpus="h100:8")
+    put(Outcome(idle=((job.id, 4),)), minute=0)
+    services.cancel(uid=job.uid, by=lab.ann, now=NOW + 5 * MINUTE)
+
+    put(Outcome(), minute=10)
+
+    assert not Idle.objects.exists()
 
 
 def test_a_promise_to_a_job_that_no_longer_waits_is_not_kept(lab: Lab) -> None:
