@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 
 from queues.spec import API_VERSION
+from queues.spec.fields import escape
+from tenants.errors import FieldError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tenants.errors import FieldError
+    from collections.abc import Iterable, Iterator, Mapping
 
 Json = dict[str, Any]
 LONGEST = 20_000
 SHAPES = ("independent", "gang", "elastic")
 ELASTIC = "elastic"
-BOUNDS = frozenset({"min", "max"})
 WHOLE = re.compile(r"-?\d{1,12}", re.ASCII)
 PLAIN = {
     "time_limit": "/spec/time_limit",
@@ -46,65 +45,108 @@ FIELD_OF = {
     "/spec/run/image": "image",
     "/spec/run/command": "command",
     "/spec/run/env": "env",
+    "/spec/run/args": "args",
     "/spec/run/secrets": "secrets",
+    "/spec/run/secret_env": "secret_env",
+    "/spec/run/pull_secrets": "pull_secrets",
+    "/spec/run/pre_stop": "pre_stop",
+    "/spec/run/service_account": "service_account",
+    "/spec/run/volumes": "volumes",
     "/spec/node_labels": "node_labels",
     "/spec/borrow": "borrow",
     **{pointer: name for name, pointer in PLAIN.items()},
 }
 
 
-def words(**attributes: str | int) -> forms.TextInput:
-    """Return a one-line input without the browser's own guesses."""
-    return forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", **attributes})
+MORE = ("env", "secrets", "cpu", "memory", "retries", "external_id", "labels")
+ADVANCED = (
+    *("volumes", "shm", "secret_env", "pull_secrets", "args", "service_account", "node_labels", "pre_stop", "grace"),
+)
+# Fields of lines KEY=VALUE, and fields that are read as a shell reads words.
+MAPPINGS = {"env": "/spec/run/env", "secret_env": "/spec/run/secret_env", "labels": "/metadata/labels"} | {
+    "node_labels": "/spec/node_labels"
+}
+COMMANDS = {"command": "/spec/run/command", "args": "/spec/run/args", "pre_stop": "/spec/run/pre_stop"}
+FLAGS = ("memory", "read_only")
 
 
-def area(rows: int, placeholder: str = "") -> forms.Textarea:
-    """Return a box for a few lines."""
-    return forms.Textarea(attrs={"rows": rows, "spellcheck": "false", "placeholder": placeholder})
+def one_line(
+    label: str | None = None,
+    *,
+    says: str = "",
+    placeholder: str = "",
+    initial: str | None = None,
+    numeric: bool = False,
+) -> forms.CharField:
+    """Return a field of one line without the browser's own guesses."""
+    attributes = {"autocomplete": "off", "spellcheck": "false", "placeholder": placeholder}
+    attributes |= {"inputmode": "numeric"} if numeric else {}
+    widget = forms.TextInput(attrs={name: value for name, value in attributes.items() if value})
+    return forms.CharField(
+        label=label, required=False, max_length=LONGEST, initial=initial, help_text=says, widget=widget
+    )
+
+
+def few_lines(label: str | None = None, *, says: str, placeholder: str, rows: int = 3) -> forms.CharField:
+    """Return a field of a few lines."""
+    widget = forms.Textarea(attrs={"rows": rows, "spellcheck": "false", "placeholder": placeholder})
+    return forms.CharField(label=label, required=False, max_length=LONGEST, help_text=says, widget=widget)
 
 
 class JobForm(forms.Form):
     """One job of equal tasks; numbers stay text here, so that one reader says what is wrong with them."""
 
-    name = forms.CharField(max_length=LONGEST, required=False, widget=words(placeholder="llama-sft"))
+    name = one_line(placeholder="llama-sft", says="Letters, digits, '.', '_' and '-'.")
     line = forms.ChoiceField(label="Team and queue", required=False)
     shape = forms.ChoiceField(choices=[(shape, shape) for shape in SHAPES], required=False, initial=SHAPES[0])
-    tasks = forms.CharField(max_length=20, required=False, initial="1", widget=words(inputmode="numeric"))
-    least = forms.CharField(
-        label="At least", max_length=20, required=False, initial="1", widget=words(inputmode="numeric")
-    )
-    most = forms.CharField(
-        label="At most", max_length=20, required=False, widget=words(inputmode="numeric", placeholder="8")
-    )
-    gpus = forms.CharField(
-        label="GPUs a task", max_length=20, required=False, initial="1", widget=words(inputmode="numeric")
-    )
+    tasks = one_line(initial="1", numeric=True)
+    least = one_line("At least", initial="1", numeric=True, says="Tasks that start together and are never fewer.")
+    most = one_line("At most", placeholder="8", numeric=True, says="Tasks that it may grow to.")
+    gpus = one_line("GPUs a task", initial="1", numeric=True)
     gpu_type = forms.ChoiceField(label="GPU type", required=False)
     also = forms.MultipleChoiceField(label="Also takes", required=False, widget=forms.CheckboxSelectMultiple)
-    image = forms.CharField(
-        max_length=LONGEST, required=False, widget=words(placeholder="registry.example/training:1.4")
-    )
-    command = forms.CharField(max_length=LONGEST, required=False, widget=words(placeholder="torchrun train.py"))
-    env = forms.CharField(
-        label="Environment", max_length=LONGEST, required=False, widget=area(3, "WANDB_PROJECT=llama\nSEED=7")
-    )
-    secrets = forms.CharField(max_length=LONGEST, required=False, widget=words(placeholder="hf-token, s3-key"))
-    time_limit = forms.CharField(max_length=40, required=False, widget=words(placeholder="12h"))
+    image = one_line(placeholder="registry.example/training:1.4")
+    command = one_line(placeholder="torchrun train.py", says="As in a shell. Empty: what the image runs.")
+    time_limit = one_line(placeholder="12h", says="12h, 90m, 1d6h. Empty: the queue's own.")
     priority = forms.ChoiceField(required=False)
     borrow = forms.BooleanField(required=False, initial=True)
-    cpu = forms.CharField(label="CPU a task", max_length=40, required=False, widget=words(placeholder="by GPU type"))
-    memory = forms.CharField(
-        label="Memory a task", max_length=40, required=False, widget=words(placeholder="by GPU type")
+
+    env = few_lines("Environment", placeholder="WANDB_PROJECT=llama\nSEED=7", says="One NAME=value a line.")
+    secrets = one_line(
+        placeholder="hf-token, s3-key", says="Names of Kubernetes Secrets of the team: each key a variable."
     )
-    shm = forms.CharField(label="Shared memory", max_length=40, required=False, widget=words(placeholder="64Gi"))
-    grace = forms.CharField(label="Time to save", max_length=40, required=False, widget=words(placeholder="30s"))
-    retries = forms.CharField(max_length=20, required=False, widget=words(placeholder="0", inputmode="numeric"))
-    external_id = forms.CharField(
-        label="External id", max_length=LONGEST, required=False, widget=words(placeholder="airflow/dag1/3")
+    cpu = one_line("CPU a task", placeholder="by GPU type")
+    memory = one_line("Memory a task", placeholder="by GPU type")
+    retries = one_line(placeholder="0", numeric=True, says="Own failures only.")
+    external_id = one_line("External id", placeholder="airflow/dag1/3", says="Unique in the team.")
+    labels = few_lines(rows=2, placeholder="project=llama", says="One key=value a line.")
+
+    volumes = few_lines(
+        placeholder="/data claim=corpus read_only\n/scratch size=200Gi",
+        says=(
+            "One a line: where it is mounted, then claim=NAME of a PersistentVolumeClaim of the team, or size=100Gi of "
+            "scratch space that goes with the task. Behind that, if wanted: read_only; memory, for scratch in memory."
+        ),
     )
-    labels = forms.CharField(max_length=LONGEST, required=False, widget=area(2, "project=llama"))
-    node_labels = forms.CharField(
-        label="Only on nodes with", max_length=LONGEST, required=False, widget=area(2, "zone=a")
+    shm = one_line("Shared memory", placeholder="64Gi", says="The size of /dev/shm, which data loaders and NCCL use.")
+    secret_env = few_lines(
+        "Variables from Secrets",
+        placeholder="HF_TOKEN=hf/token",
+        says="One NAME=SECRET/KEY a line. Only the reference is stored, never the value.",
+    )
+    pull_secrets = one_line(
+        "Pull secrets", placeholder="registry-login", says="Secrets with which the image is pulled."
+    )
+    args = one_line("Arguments", placeholder="--epochs 3", says="In place of the image's own arguments. As in a shell.")
+    service_account = one_line(
+        "Service account", placeholder="trainer", says="Where a platform admin allows the team some."
+    )
+    node_labels = few_lines(
+        "Only on nodes with", rows=2, placeholder="zone=a", says="Node labels, one key=value a line."
+    )
+    pre_stop = one_line("Before the stop", placeholder="python save.py", says="Runs before the task is told to end.")
+    grace = one_line(
+        "Time to save", placeholder="30s", says="Between a recall and the stop, the command before the stop included."
     )
 
     def __init__(self, *args: Any, choices: Mapping[str, list[str]], **kwargs: Any) -> None:  # noqa: ANN401  Django's
@@ -120,10 +162,53 @@ class JobForm(forms.Form):
         for error in errors:
             field = field_of(error.pointer)
             if field:
-                self.add_error(field, error.detail)
+                self.add_error(field, told(error))
             else:
                 left.append(error)
         return left
+
+    @property
+    def more_open(self) -> bool:
+        """Whether the part with environment and labels has something to show."""
+        return self._says(MORE)
+
+    @property
+    def advanced_open(self) -> bool:
+        """Whether the advanced part has something to show."""
+        return self._says(ADVANCED)
+
+    def _says(self, names: Iterable[str]) -> bool:
+        return any(self[name].value() or self[name].errors for name in names)
+
+
+def told(error: FieldError) -> str:
+    """Return an error in words beside its field; in a list with the entry that it is about."""
+    _, _, place = error.pointer.partition("/spec/run/volumes/")
+    number = place.partition("/")[0]
+    return f"Volume {int(number) + 1}: {error.detail}" if number.isdecimal() else error.detail
+
+
+def faults(values: Mapping[str, Any]) -> list[FieldError]:
+    """Return what fields say that no spec can: a key twice, a quote that is left open."""
+    found = []
+    for name, pointer in MAPPINGS.items():
+        keys = [cut.partition("=")[0].strip() for cut in str(values.get(name) or "").splitlines() if cut.strip()]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            detail = f"{', '.join(twice)} {'is' if len(twice) == 1 else 'are'} there twice; say each once"
+            found.append(FieldError(pointer=pointer, code="twice", detail=detail))
+    for name, pointer in COMMANDS.items():
+        if not closed(str(values.get(name) or "")):
+            detail = "a quote is left open; close it, or write it with a backslash before it"
+            found.append(FieldError(pointer=pointer, code="open_quote", detail=detail))
+    for place, words in enumerate(rows_of(values.get("volumes"))):
+        if not closed(words):
+            found.append(
+                FieldError(
+                    pointer=f"/spec/run/volumes/{place}", code="open_quote", detail="a quote is left open; close it"
+                )
+            )
+    return found
 
 
 def field_of(pointer: str) -> str:
@@ -143,8 +228,14 @@ def spec_of(values: Mapping[str, Any]) -> Json:
     run = {
         "image": values.get("image"),
         "command": split(values.get("command") or ""),
+        "args": split(values.get("args") or ""),
         "env": pairs(values.get("env") or ""),
-        "secrets": [word for word in re.split(r"[,\s]+", values.get("secrets") or "") if word],
+        "secrets": named(values.get("secrets")),
+        "secret_env": pairs(values.get("secret_env") or ""),
+        "pull_secrets": named(values.get("pull_secrets")),
+        "pre_stop": split(values.get("pre_stop") or ""),
+        "service_account": values.get("service_account"),
+        "volumes": [volume(words) for words in rows_of(values.get("volumes"))],
     }
     body = {
         "shape": values.get("shape"),
@@ -169,57 +260,114 @@ def spec_of(values: Mapping[str, Any]) -> Json:
     return {"apiVersion": API_VERSION, "kind": "Job", "metadata": full(metadata), "spec": spec}
 
 
-def values_of(spec: object) -> dict[str, Any] | None:
-    """Return the fields that say the same as a spec, or None where the form has no field for all of it."""
-    if (
-        not isinstance(spec, dict)
-        or not isinstance(spec.get("spec"), dict)
-        or not isinstance(spec.get("metadata"), dict)
-    ):
-        return None
-    metadata, body = spec["metadata"], spec["spec"]
-    gpus, run, resources = body.get("gpus") or {}, body.get("run") or {}, body.get("resources") or {}
-    if isinstance(gpus, str):
-        kind, _, count = gpus.partition(":")
-        gpus = {"type": [kind], "count": count}
-    if not all(isinstance(part, dict) for part in (gpus, run, resources)):
-        return None
-    tasks = body.get("tasks")
-    bounds = tasks if isinstance(tasks, dict) else {}
-    if bounds and (body.get("shape") != ELASTIC or bounds.keys() - BOUNDS):
-        return None
-    types, secrets, command = gpus.get("type") or [], run.get("secrets") or [], run.get("command") or []
-    types = [types] if isinstance(types, str) else types
-    if not isinstance(types, list) or not isinstance(secrets, list):
-        return None
-    values = {
-        "name": metadata.get("name", ""),
-        "line": f"{metadata.get('team', '')}/{metadata.get('queue') or 'default'}",
-        "external_id": metadata.get("external_id") or "",
+def values_of(spec: object) -> dict[str, Any]:
+    """Return the fields that say the same as a spec, as far as there are any: see ``left_out``."""
+    metadata, body = inside(spec, "metadata"), inside(spec, "spec")
+    gpus, run, resources, tasks = (inside(body, key) for key in ("gpus", "run", "resources", "tasks"))
+    given, types = body.get("gpus"), gpus.get("type")
+    if isinstance(given, str):
+        kind, _, count = given.partition(":")
+        gpus, types = {"count": count}, kind
+    types = [types] if isinstance(types, str) else listed(types)
+    return {
+        "name": text(metadata.get("name")),
+        "line": f"{text(metadata.get('team'))}/{text(metadata.get('queue')) or 'default'}",
+        "external_id": text(metadata.get("external_id")),
         "labels": joined(metadata.get("labels")),
-        "shape": body.get("shape") or SHAPES[0],
-        "tasks": "" if isinstance(tasks, dict) else text(tasks),
-        "least": text(bounds.get("min")),
-        "most": text(bounds.get("max")),
+        "shape": text(body.get("shape")) or SHAPES[0],
+        "tasks": "" if tasks else text(body.get("tasks")),
+        "least": text(tasks.get("min")),
+        "most": text(tasks.get("max")),
         "gpus": text(gpus.get("count")),
-        "gpu_type": types[0] if types else "",
-        "also": types[1:],
-        "image": run.get("image", ""),
-        "command": shlex.join(map(str, command)) if isinstance(command, list) else text(command),
+        "gpu_type": text(types[0]) if types else "",
+        "also": [text(kind) for kind in types[1:]],
+        "image": text(run.get("image")),
+        **{key: shlex.join(map(text, listed(run.get(key)))) for key in COMMANDS},
         "env": joined(run.get("env")),
-        "secrets": ", ".join(map(str, secrets)),
+        "secret_env": joined(run.get("secret_env")),
+        "secrets": ", ".join(map(text, listed(run.get("secrets")))),
+        "pull_secrets": ", ".join(map(text, listed(run.get("pull_secrets")))),
+        "service_account": text(run.get("service_account")),
+        "volumes": "\n".join(words_of(row) for row in listed(run.get("volumes"))),
         "borrow": body.get("borrow", True) is not False,
         "node_labels": joined(body.get("node_labels")),
         **{key: text(resources.get(key)) for key in ("cpu", "memory", "shm")},
         **{key: text(body.get(key)) for key in ("time_limit", "priority", "grace", "retries")},
     }
-    return values if not body.keys() - SAID and not run.keys() - {"image", "command", "env", "secrets"} else None
 
 
-SAID = {
-    *("shape", "tasks", "gpus", "resources", "run", "time_limit", "priority", "borrow", "grace", "retries"),
-    "node_labels",
-}
+def left_out(spec: object) -> tuple[str, ...]:
+    """Return the pointers of what a spec says and the fields of ``values_of`` would not say again."""
+    if not isinstance(spec, dict):
+        return ("",)
+    said, again = (dict(leaves(usual(each), "")) for each in (spec, spec_of(values_of(spec))))
+    return tuple(pointer for pointer, value in said.items() if again.get(pointer) != value)
+
+
+def usual(spec: Mapping[str, Any]) -> Json:
+    """Return a spec with its short forms written out, and what goes without saying."""
+    metadata, body = inside(spec, "metadata"), inside(spec, "spec")
+    gpus = body.get("gpus")
+    if isinstance(gpus, str):
+        kind, _, count = gpus.partition(":")
+        gpus = {"type": [kind], "count": count}
+    elif isinstance(gpus, dict) and isinstance(gpus.get("type"), str):
+        gpus = {**gpus, "type": [gpus["type"]]}
+    body = {"shape": SHAPES[0], "borrow": True, **body} | ({} if gpus is None else {"gpus": gpus})
+    return {**spec, "metadata": {"queue": "default", **metadata}, "spec": body}
+
+
+def leaves(value: object, pointer: str) -> Iterator[tuple[str, str]]:
+    """Yield what a value says by pointer, as it would be typed; what is empty says nothing."""
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(each, f"{pointer}/{escape(key)}")
+    elif value not in (None, "") or "/env/" in pointer:
+        yield pointer, str(value)
+
+
+def inside(value: object, key: str) -> Json:
+    """Return a mapping inside of a mapping, an empty one where there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def listed(value: object) -> list[Any]:
+    """Return a list, an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def named(typed: object) -> list[str]:
+    """Return names that are typed with commas or blanks between them."""
+    return [word for word in re.split(r"[,\s]+", str(typed or "")) if word]
+
+
+def rows_of(typed: object) -> list[str]:
+    """Return the lines that say something."""
+    return [row for row in str(typed or "").splitlines() if row.strip()]
+
+
+def volume(words: str) -> Json:
+    """Return the volume that a line says: its path, ``claim=…`` or ``size=…``, and flags."""
+    path, *rest = split(words) or [""]
+    found: Json = {"path": path}
+    for word in rest:
+        key, equals, value = word.partition("=")
+        found[key] = True if key in FLAGS and not equals else number(value) if key == "size" else value
+    return found
+
+
+def words_of(row: object) -> str:
+    """Return a volume as the line that says it."""
+    if not isinstance(row, dict):
+        return ""
+    words = [text(row.get("path"))]
+    for key, value in sorted(row.items(), key=lambda item: (item[0] in FLAGS, item[0])):
+        if key in FLAGS:
+            words += [key] if value is True else [] if value is False else [f"{key}={text(value)}"]
+        elif key != "path":
+            words.append(f"{key}={text(value)}")
+    return shlex.join(words)
 
 
 def counts(values: Mapping[str, Any]) -> object:
@@ -240,6 +388,15 @@ def number(given: object) -> object:
     return int(words) if WHOLE.fullmatch(words) else words
 
 
+def closed(words: str) -> bool:
+    """Return whether every quote of a command is closed."""
+    try:
+        shlex.split(words)
+    except ValueError:
+        return False
+    return True
+
+
 def split(command: str) -> list[str]:
     """Return a command as the shell would split it; one with an open quote is one word, for the reader to see."""
     try:
@@ -256,7 +413,7 @@ def pairs(lines: str) -> dict[str, str]:
 
 def joined(mapping: object) -> str:
     """Return a mapping as lines of KEY=VALUE."""
-    return "\n".join(f"{key}={value}" for key, value in mapping.items()) if isinstance(mapping, dict) else ""
+    return "\n".join(f"{key}={text(value)}" for key, value in mapping.items()) if isinstance(mapping, dict) else ""
 
 
 def text(value: object) -> str:

@@ -19,7 +19,20 @@ ORDER = {
         (
             *("apiVersion", "kind", "metadata", "spec", "name", "team", "queue", "external_id", "labels"),
             *("shape", "tasks", "gpus", "count", "type", "resources", "cpu", "memory", "shm", "groups"),
-            *("run", "image", "command", "args", "env", "secrets", "time_limit", "priority", "borrow", "grace"),
+            *(
+                "run",
+                "image",
+                "command",
+                "args",
+                "env",
+                "secrets",
+                "secret_env",
+                "pull_secrets",
+                "volumes",
+                "path",
+                "claim",
+            ),
+            *("size", "pre_stop", "service_account", "time_limit", "priority", "borrow", "grace"),
             *("retries", "node_labels", "annotations"),
         )
     )
@@ -37,7 +50,10 @@ def _in_order(value: Any, *, free: bool) -> Any:  # noqa: ANN401  any JSON value
     if not isinstance(value, dict) or free:
         return value
     keys = sorted(value, key=lambda key: (ORDER.get(key, len(ORDER)), key))
-    return {key: _in_order(value[key], free=key in {"env", "labels", "node_labels", "annotations"}) for key in keys}
+    return {
+        key: _in_order(value[key], free=key in {"env", "secret_env", "labels", "node_labels", "annotations"})
+        for key in keys
+    }
 
 
 def lines(text: str) -> dict[str, int]:
@@ -50,16 +66,14 @@ def lines(text: str) -> dict[str, int]:
         root = yaml.compose(text, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, Unreadable, ValueError):
         return {}
-    return {"": 1} | (dict(_walk(root, "")) if root is not None else {})
+    return dict(_walk(root, "")) if root is not None else {}
 
 
-def line_of(pointer: str, known: dict[str, int]) -> int:
-    """Return the line of a field; one that is missing stands where its parent does."""
-    while pointer not in known:
+def line_of(pointer: str, known: dict[str, int]) -> int | None:
+    """Return the line of a field; one that is missing stands where its parent does, one without a parent nowhere."""
+    while pointer and pointer not in known:
         pointer = pointer.rpartition("/")[0]
-        if not pointer:
-            return 1
-    return known[pointer]
+    return known[pointer] if pointer else None
 
 
 def _walk(node: yaml.Node, pointer: str) -> Iterator[tuple[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
@@ -21,8 +22,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django_htmx.http import HttpResponseClientRedirect
 
 from tenants.errors import DomainError, NotFound
+from tenants.look import look
 from tenants.models import User
-from tenants.permissions import Actor, actor_of, visible_teams
+from tenants.permissions import Actor, actor_of, leaves_seen
 
 if TYPE_CHECKING:
     from django.template.context import Context
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 HUES = 8
+SAFE = ("GET", "HEAD")
 TOKEN = re.compile(r'(name="csrfmiddlewaretoken" value=")[^"]*')
 
 
@@ -39,7 +42,8 @@ def signed_in(view: View[P]) -> View[P]:
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         if isinstance(request.user, User):
-            return view(request, *args, **kwargs)
+            with look() if request.method in SAFE else nullcontext():
+                return view(request, *args, **kwargs)
         if request.headers.get("HX-Request"):
             page = urlsplit(request.headers.get("HX-Current-URL", ""))
             there = page.path + (f"?{page.query}" if page.query else "")
@@ -137,5 +141,4 @@ def next_page(request: HttpRequest, otherwise: str = "") -> str:
 
 def palette(by: Actor) -> dict[str, str]:
     """Return a colour class for each team that the reader sees, in order of creation, so that a team keeps its own."""
-    leaves = visible_teams(by).filter(children=None).order_by("id").values_list("name", flat=True)
-    return {name: f"c{number % HUES}" for number, name in enumerate(leaves)}
+    return {team.name: f"c{number % HUES}" for number, team in enumerate(leaves_seen(by))}

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from django.db.models import OuterRef, Subquery
 from django.db.models.expressions import RawSQL
 
 from tenants.errors import NotAllowed
-from tenants.models import GlobalRole, Role, Team, User
+from tenants.look import looking, once
+from tenants.models import GlobalRole, Membership, Role, Team, User
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from django.contrib.auth.models import AnonymousUser
     from django.db.models import QuerySet
     from django.http import HttpRequest
@@ -118,6 +122,8 @@ def can(who: Actor | User | AnonymousUser, permission: Permission, *, team: Team
     actor = _actor(who)
     if actor is None or not _scoped(actor, permission):
         return False
+    if team is not None and looking():
+        return any(row.id == team.id for row in teams_seen(actor, permission))
     if team is not None:
         return visible_teams(actor, permission).filter(id=team.id).exists()
     if actor.team_id is not None:
@@ -150,6 +156,64 @@ def visible_teams(
     if actor.team_id is not None:
         teams = teams.filter(id__in=_below("SELECT %s::bigint", (actor.team_id,)))
     return teams
+
+
+def teams_seen(who: Actor | User | AnonymousUser, permission: Permission = Permission.VIEW_TEAM) -> tuple[Team, ...]:
+    """Return the rows of ``visible_teams`` in order of creation; a look reads them once for all permissions."""
+    actor = _actor(who)
+    if actor is None or not _scoped(actor, permission):
+        return ()
+    reach = _reach(actor.user.pk, everywhere=bool(actor.user.global_role))
+    everywhere = bool(actor.user.global_role) and permission in EVERYWHERE[actor.user.global_role]
+    allowed = {role for role, rights in IN_TEAM.items() if permission in rights}
+    rows = tuple(team for team in reach.teams if everywhere or reach.roles[team.id] & allowed)
+    if actor.team_id is None:
+        return rows
+    inside = set(below(actor.team_id).values_list("id", flat=True))
+    return tuple(team for team in rows if team.id in inside)
+
+
+def leaves_seen(who: Actor | User | AnonymousUser, permission: Permission = Permission.VIEW_TEAM) -> tuple[Team, ...]:
+    """Return those of ``teams_seen`` that have jobs of their own: what has teams below it is a department."""
+    # Who sees a team sees those below it.
+    rows = teams_seen(who, permission)
+    departments = {team.parent_id for team in rows}
+    return tuple(team for team in rows if team.id not in departments)
+
+
+def joined(who: Actor) -> frozenset[int]:
+    """Return the ids of the teams in which a person has a role, be it by a department above."""
+    roles = _reach(who.user.pk, everywhere=bool(who.user.global_role)).roles
+    return frozenset(team for team, found in roles.items() if found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reach:
+    """The teams that a person may see at all, in order of creation, and their roles in each."""
+
+    teams: tuple[Team, ...]
+    roles: dict[int, frozenset[str]]
+
+
+@once
+def _reach(user: int, *, everywhere: bool) -> _Reach:
+    own = Membership.objects.filter(user=user, team=OuterRef("pk")).values("role")[:1]
+    teams = Team.objects.annotate(own_role=Subquery(own)).order_by("id")
+    if not everywhere:
+        teams = teams.filter(id__in=_below("SELECT team_id FROM tenants_membership WHERE user_id = %s", (user,)))
+    rows = {team.id: team for team in teams}
+    roles = {number: frozenset(_roles_above(team, rows)) for number, team in rows.items()}
+    return _Reach(teams=tuple(rows.values()), roles=roles)
+
+
+def _roles_above(team: Team | None, rows: Mapping[int, Team]) -> Iterator[str]:
+    """Yield the roles of a person in a team and in those above it; each once, even on a cycle."""
+    seen: set[int] = set()
+    while team is not None and team.id not in seen:
+        seen.add(team.id)
+        if team.own_role:  # type: ignore[attr-defined]  # annotated above
+            yield team.own_role  # type: ignore[attr-defined]
+        team = rows.get(team.parent_id) if team.parent_id else None
 
 
 def roles_in(user: User, team: Team) -> frozenset[Role]:

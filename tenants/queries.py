@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import F, FilteredRelation, OuterRef, Q, QuerySet, Subquery, Sum
 
 from tenants.errors import NotFound
+from tenants.look import looking, once
 from tenants.models import ApiToken, AuditEntry, Flavor, Installation, Membership, Quota, Team, User
-from tenants.permissions import Actor, Permission, can, require, visible_teams
+from tenants.permissions import Actor, Permission, can, require, teams_seen, visible_teams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,7 +64,10 @@ class TeamRow:
 
 def team(name: str, *, by: Actor, permission: Permission = Permission.VIEW_TEAM) -> Team:
     """Return a team by name, or raise NotFound where it is not there for this actor."""
-    found = visible_teams(by, permission).filter(name=name).first()
+    if looking():
+        found = next((row for row in teams_seen(by, permission) if row.name == name), None)
+    else:
+        found = visible_teams(by, permission).filter(name=name).first()
     if found is None:
         raise NotFound(f"There is no team {name!r}, or you are not in it.", code="unknown_team")
     return found
@@ -82,15 +86,26 @@ def flavors(*, by: Actor) -> QuerySet[Flavor, Flavor]:
     return _with_sums(Flavor.objects.order_by("id") if can(by, Permission.VIEW_NODES) else Flavor.objects.none())
 
 
+@once
+def kinds() -> tuple[Flavor, ...]:
+    """Return all kinds of capacity in order of creation, without sums."""
+    return tuple(Flavor.objects.order_by("id"))
+
+
+def flavor_names(by: Actor) -> list[str]:
+    """Return the names of the kinds of capacity that one may choose from, in order of creation."""
+    return [kind.name for kind in kinds()] if can(by, Permission.VIEW_NODES) else []
+
+
 def team_rows(teams: Iterable[Team], *, by: Actor) -> list[TeamRow]:
     """Return rows of teams; names of parents and children only where the actor sees those."""
     teams = list(teams)
-    near = visible_teams(by).values_list("id", "name", "parent_id")
-    names = {id_: name for id_, name, _ in near}
+    near = teams_seen(by)
+    names = {row.id: row.name for row in near}
     children: dict[int, list[str]] = {}
-    for _, name, parent_id in sorted(near):
-        if parent_id is not None:
-            children.setdefault(parent_id, []).append(name)
+    for row in near:
+        if row.parent_id is not None:
+            children.setdefault(row.parent_id, []).append(row.name)
     return [
         TeamRow(
             id=each.id,
@@ -120,6 +135,30 @@ def quota(team: Team, flavor: Flavor) -> QuotaRow:
     if found is None:
         return QuotaRow(team=team.name, flavor=flavor.name)
     return quota_row(found, team=team.name, flavor=flavor.name)
+
+
+def quota_lines(team: Team) -> tuple[tuple[QuotaRow, FlavorTotal], ...]:
+    """Return for each flavor what is set for a team (zeros where nothing is) beside the sum of all guarantees."""
+    total = Quota.objects.filter(flavor=OuterRef("pk")).order_by().values("flavor").annotate(sum=Sum("guaranteed"))
+    own = FilteredRelation("quotas", condition=Q(quotas__team=team))
+    rows = Flavor.objects.alias(own=own, total=Subquery(total.values("sum"))).order_by("id")
+    columns = ("name", "installed", "usable", "own__guaranteed", "own__borrow_limit", "own__lend_limit", "own__version")
+    return tuple(
+        (
+            QuotaRow(
+                team=team.name,
+                flavor=name,
+                guaranteed=guaranteed or 0,
+                borrow_limit=borrow,
+                lend_limit=lend,
+                version=version or 0,
+            ),
+            FlavorTotal(flavor=name, guaranteed=promised or 0, installed=installed, usable=usable),
+        )
+        for name, installed, usable, guaranteed, borrow, lend, version, promised in rows.values_list(
+            *columns, F("total")
+        )
+    )
 
 
 def quota_row(quota: Quota, *, team: str, flavor: str) -> QuotaRow:

@@ -16,7 +16,7 @@ from tenants import queries, services
 from tenants.errors import DomainError
 from tenants.forms import TokenForm
 from tenants.pages import change, next_page, signed_in
-from tenants.permissions import actor_of, visible_teams
+from tenants.permissions import actor_of, teams_seen
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,7 +62,7 @@ def theme(request: HttpRequest) -> HttpResponse:
 def tokens(request: HttpRequest) -> HttpResponse:
     """List one's tokens; make one, and show its secret this once."""
     by, now = actor_of(request), timezone.now()
-    names = list(visible_teams(by).order_by("name").values_list("name", flat=True))
+    names = sorted(team.name for team in teams_seen(by))
     form = TokenForm(request.POST or None, teams=names)
     made = None
     if request.method == "POST" and form.is_valid():

@@ -14,6 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from rest_framework import exceptions
 
+from config import wording
 from tenants import errors as domain
 from tenants.errors import DomainError, FieldError
 from tenants.rest.authentication import REALM
@@ -92,7 +93,7 @@ def is_api(request: HttpRequest) -> bool:
 def handle(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
     """Answer what a REST view raised (DRF's EXCEPTION_HANDLER); None lets the unexpected go up."""
     request = context["request"]
-    known = as_domain(error, data=_data(request))
+    known = _of_rest(error, context) or as_domain(error, data=_data(request))
     if known is None:
         return None
     response = problem(request._request, known)  # noqa: SLF001  the request that carries the number
@@ -134,6 +135,27 @@ def as_domain(error: BaseException | None, *, data: object = None) -> DomainErro
         if isinstance(error, rest) and isinstance(error, exceptions.APIException):
             return ours(str(error.detail))
     return None
+
+
+def _of_rest(error: Exception, context: dict[str, Any]) -> DomainError | None:
+    """Return what REST framework itself refuses, with what is allowed at this address; None for all else."""
+    request, view = context["request"], context.get("view")
+    match error:
+        case exceptions.MethodNotAllowed():
+            allowed = getattr(view, "allowed_methods", ())
+            return MethodNotAllowed(wording.method(str(request.method), sorted(set(allowed) - {"OPTIONS", "HEAD"})))
+        case exceptions.UnsupportedMediaType():
+            read = [parser.media_type for parser in getattr(view, "parser_classes", ())]
+            return UnsupportedMediaType(wording.media_type(request.META.get("CONTENT_TYPE", ""), read))
+        case exceptions.NotAcceptable():
+            made = [renderer.media_type for renderer in getattr(view, "renderer_classes", ())]
+            return NotAcceptable(wording.accepted(request.headers.get("Accept", ""), made))
+        case exceptions.NotAuthenticated():
+            return domain.NotAuthenticated(wording.WHO)
+        case exceptions.Throttled():
+            return TooMany(wording.throttled(getattr(error, "wait", None)))
+        case _:
+            return None
 
 
 def is_gone(error: Exception) -> bool:
@@ -258,11 +280,13 @@ def _leaves(detail: object, pointer: str, data: object) -> Iterator[FieldError]:
     elif isinstance(detail, list):
         for index, inner in enumerate(detail):
             if isinstance(inner, exceptions.ErrorDetail):
-                yield FieldError(pointer=pointer, code=str(inner.code), detail=str(inner), given=_scalar(data))
+                words = wording.field(str(inner), pointer)
+                yield FieldError(pointer=pointer, code=str(inner.code), detail=words, given=_scalar(data))
             else:
                 yield from _leaves(inner, f"{pointer}/{index}", _at(data, index))
     else:
-        yield FieldError(pointer=pointer, code="invalid", detail=str(detail), given=_scalar(data))
+        words = wording.field(str(detail), pointer)
+        yield FieldError(pointer=pointer, code="invalid", detail=words, given=_scalar(data))
 
 
 def _at(data: object, key: object) -> object:

@@ -63,7 +63,7 @@ async def refuse(send: Send, *, path: str, largest: int) -> None:
         "type": "/api/errors/too_large",
         "title": "Too large",
         "status": 413,
-        "detail": f"At most {largest} bytes are read.",
+        "detail": f"At most {largest} bytes are read; send it in parts.",
         "instance": path,
         "code": "too_large",
         "request_id": request_id,

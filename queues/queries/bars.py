@@ -1,18 +1,20 @@
 """Who has what of each GPU type: the numbers of a flavor, and a bar for each team."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from queues.admission.quota import ROOT, Ledger, Line, Tree, demand, in_use, ledger
+from queues.admission.loans import Part, between_teams
+from queues.admission.quota import ROOT, Line, Tree, demand, in_use, ledger
 from queues.admission.world import NodeState, World
 from queues.queries.estate import estate, one_moment
-from queues.queries.loans import loans_with_jobs
+from queues.queries.loans import across, loans_with_jobs
 from queues.queries.room import free_blocks, held
 from queues.queries.rows import FlavorNumbers, TeamBar, TeamLoans
 from queues.queries.waits import Waits, waiting
-from tenants.models import Flavor, Membership, Team
-from tenants.permissions import Actor, Permission, visible_teams
+from tenants.models import Team
+from tenants.permissions import Actor, Permission, joined, teams_seen
+from tenants.queries import kinds
 
 Waiting = Mapping[tuple[int, int], Waits]
 
@@ -34,7 +36,7 @@ def team_use(by: Actor, team: str) -> tuple[tuple[TeamBar, ...], tuple[TeamLoans
 
 def numbers_of(world: World, waits: Waiting) -> tuple[FlavorNumbers, ...]:
     """Return the numbers of each flavor: installed = in use + free + not usable + outside, unless over-used."""
-    titles = dict(Flavor.objects.order_by("id").values_list("id", "title"))
+    titles = {kind.id: kind.title for kind in kinds()}
     used: dict[int, int] = defaultdict(int)
     for attempt in world.attempts:
         for of_flavor, units in demand(attempt).items():
@@ -68,14 +70,14 @@ def numbers_of(world: World, waits: Waiting) -> tuple[FlavorNumbers, ...]:
 def bars_of(world: World, waits: Waiting, by: Actor, *, team: str = "", flavor: str = "") -> list[TeamBar]:
     """Return the bars of the visible teams from one world."""
     tree, lines = in_use(world)
-    loans = ledger(world)
-    visible = {row.id: row for row in visible_teams(by, Permission.VIEW_QUOTA)}
-    mine = _mine(by, tree)
+    parts = between_teams(ledger(world, (tree, lines)))
+    visible = {row.id: row for row in teams_seen(by, Permission.VIEW_QUOTA)}
+    mine = joined(by)
     found = [
         bar
         for line in lines.values()
         if not flavor or line.flavor.name == flavor
-        for bar in _of_flavor(_Facts(world, tree, line, loans, waits), visible, mine, team)
+        for bar in _of_flavor(_Facts(world, tree, line, parts, waits), visible, mine, team)
     ]
     return sorted(found, key=_most_starved_first)
 
@@ -88,16 +90,17 @@ def _most_starved_first(bar: TeamBar) -> tuple[int, bool, int, str, str]:
 class _Facts:
     """All numbers of one flavor by team."""
 
-    def __init__(self, world: World, tree: Tree, line: Line, loans: Ledger, waits: Waiting) -> None:
+    def __init__(self, world: World, tree: Tree, line: Line, parts: Iterable[Part], waits: Waiting) -> None:
         self.tree = tree
         self.line = line
         flavor = line.flavor.id
-        loan = next((row for row in loans.loans if row.flavor == flavor), None)
+        comes, goes = across(tree, (part for part in parts if part.flavor == flavor))
         self.guaranteed = self._summed(dict(enumerate(line.guaranteed)))
         self.used = self._summed(dict.fromkeys(range(len(tree.parent)), 0) | self._used(world, flavor))
         self.waiting = self._summed({tree.number[team]: row.units for (team, of), row in waits.items() if of == flavor})
-        self.lent = self._summed({tree.number[team]: units for team, units in (loan.lent if loan else ()) if team})
-        self.borrowed = {tree.number[team]: units for team, units in (loan.borrowed if loan else ())}
+        # Of a department what crosses its border, as in the list of loans.
+        self.lent = {place: sum(part.units for part in some) for place, some in goes.items()}
+        self.borrowed = {place: sum(part.units for part in some) for place, some in comes.items()}
 
     def _used(self, world: World, flavor: int) -> dict[int, int]:
         used: dict[int, int] = defaultdict(int)
@@ -126,7 +129,7 @@ def _of_flavor(facts: _Facts, visible: Mapping[int, Team], mine: frozenset[int],
         guaranteed = facts.guaranteed[place] if department else line.guaranteed[place]
         if not (guaranteed or used or waits) and line.borrow[place] is None:
             continue
-        above = max(0, line.usage[place] - line.subtree[place]) if department else facts.borrowed.get(place, 0)
+        above = facts.borrowed.get(place, 0)
         parent = tree.parent[place]
         yield TeamBar(
             team=row.name,
@@ -141,18 +144,8 @@ def _of_flavor(facts: _Facts, visible: Mapping[int, Team], mine: frozenset[int],
             used=used,
             inside=used - above,
             borrowed=above,
-            lent=facts.lent[place],
+            lent=facts.lent.get(place, 0),
             waiting=waits,
             mine=row.id in mine,
             starved=bool(waits) and used < guaranteed,
         )
-
-
-def _mine(by: Actor, tree: Tree) -> frozenset[int]:
-    """Return the teams of which somebody is a member, themselves or through a department."""
-    joined = set(Membership.objects.filter(user_id=by.user.pk).values_list("team_id", flat=True))
-    return frozenset(
-        tree.ids[place]
-        for place in range(1, len(tree.parent))
-        if any(tree.ids[node] in joined for node in tree.path[place])
-    )

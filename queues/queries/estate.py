@@ -11,8 +11,8 @@ from queues.admission.world import Attempt, Flavor, Group, Node, NodeState, Plac
 from queues.models import Node as StoredNode
 from queues.models import Task
 from queues.states import TASK_HOLDING
-from tenants.models import Flavor as StoredFlavor
 from tenants.models import Team as StoredTeam
+from tenants.queries import kinds
 
 
 @contextmanager
@@ -36,8 +36,7 @@ def estate(*, by_wave: bool = False) -> World:
 
 
 def _flavors() -> tuple[Flavor, ...]:
-    rows = StoredFlavor.objects.order_by("id").values_list("id", "name", "value_milli")
-    return tuple(Flavor(id=pk, name=name, value=value) for pk, name, value in rows)
+    return tuple(Flavor(id=kind.id, name=kind.name, value=kind.value_milli) for kind in kinds())
 
 
 def _teams() -> tuple[Team, ...]:

@@ -12,7 +12,7 @@ from queues.queries.jobs import visible_job
 from queues.queries.rows import EvictionRow, JobRef
 from queues.states import TASK_HOLDING
 from tenants.errors import NotFound, Unreadable
-from tenants.permissions import Actor, Permission, visible_teams
+from tenants.permissions import Actor, Permission, teams_seen, visible_teams
 
 
 def evictions(
@@ -35,14 +35,12 @@ def found_evictions(
     until: datetime | None = None,
 ) -> QuerySet[Eviction]:
     """Return the evictions of which a visible team is one side, for ``eviction_rows``."""
-    teams = visible_teams(by, Permission.VIEW_JOB)
     found = Eviction.objects.all()
-    if team:
-        teams = teams.filter(name=team)
-        if not teams.exists():
+    teams = visible_teams(by, Permission.VIEW_JOB)
+    if team or teams.query.where:
+        ids = [row.id for row in teams_seen(by, Permission.VIEW_JOB) if row.name == (team or row.name)]
+        if team and not ids:
             raise NotFound(f"There is no team {team[:63]}.")
-    if teams.query.where:
-        ids = list(teams.values_list("id", flat=True))
         found = found.filter(Q(wave__job__team__in=ids) | Q(claimant__team__in=ids))
     if job is not None:
         one = visible_job(by, job)
@@ -68,8 +66,7 @@ def eviction_rows(found: QuerySet[Eviction] | Iterable[Eviction], by: Actor) -> 
         leaves=Exists(gone.filter(state__in=sorted(TASK_HOLDING))),
         gone_at=Subquery(last, output_field=DateTimeField()),
     )
-    everything = visible_teams(by, Permission.VIEW_JOB)
-    seen = set(everything.values_list("id", flat=True)) if ids else set()
+    seen = {team.id for team in teams_seen(by, Permission.VIEW_JOB)} if ids else set()
     by_id = {row.id: _row(row, seen) for row in rows}
     return tuple(by_id[number] for number in ids if number in by_id)
 

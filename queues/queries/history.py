@@ -12,12 +12,12 @@ from clusters.port import Launch, RawObject
 from queues import exits
 from queues.evictions import ANOTHER
 from queues.launches import launch_of, launches_of
-from queues.models import Job, JobEvent, KeptLog, Node, Task, TaskGroup, Wave
-from queues.queries.jobs import flavor_names, visible_job
+from queues.models import Job, JobEvent, KeptLog, Node, Task, Wave
+from queues.queries.jobs import flavor_names, groups_of, visible_job, waves_of
 from queues.queries.rows import AttemptRow, EventRow, Manifests, TaskRow, WaveRow
 from queues.spec.hidden import masked
-from tenants.models import Flavor
 from tenants.permissions import Actor
+from tenants.queries import kinds as gpu_types
 
 # A job that has no wave yet is rendered as if it had been admitted to machines of these names.
 MOST_NAMED = 3
@@ -85,23 +85,26 @@ def _event_row(event: JobEvent, names: Mapping[str, str]) -> EventRow:
 def attempts(by: Actor, uid: UUID, *, tasks: int = 500) -> tuple[AttemptRow, ...]:
     """Return a visible job's attempts, newest first, each wave with at most ``tasks`` of its tasks."""
     job = visible_job(by, uid)
+    waves = waves_of(job)
+    if not waves:
+        return ()
     names = flavor_names()
-    totals = {
-        wave: (count, units)
-        for wave, count, units in Task.objects.filter(wave__job=job)
-        .order_by("wave_id")
-        .values_list("wave_id")
-        .annotate(Count("id"), Sum("units"))
-    }
+    totals: dict[int, tuple[int, int]] = {}
     inside: dict[int, list[Task]] = defaultdict(list)
     numbered = Task.objects.filter(wave__job=job).annotate(
-        place=Window(RowNumber(), partition_by=F("wave_id"), order_by=F("index").asc())
+        place=Window(RowNumber(), partition_by=F("wave_id"), order_by=F("index").asc()),
+        count=Window(Count("id"), partition_by=F("wave_id")),
+        all_units=Window(Sum("units"), partition_by=F("wave_id")),
     )
     for task in numbered.filter(place__lte=tasks).select_related("node").order_by("wave_id", "index", "id"):
         inside[task.wave_id].append(task)
-    kept = set(KeptLog.objects.filter(task__wave__job=job).exclude(text="").values_list("task_id", flat=True))
+        totals[task.wave_id] = (task.count, task.all_units)
+    kept: set[int] = set()
+    # Lines are kept of what has ended.
+    if any(task.ended_at for some in inside.values() for task in some):
+        kept |= set(KeptLog.objects.filter(task__wave__job=job).exclude(text="").values_list("task_id", flat=True))
     found: dict[int, list[WaveRow]] = defaultdict(list)
-    for wave in Wave.objects.filter(job=job).order_by("-number"):
+    for wave in waves:
         count, units = totals.get(wave.id, (0, 0))
         found[wave.attempt].append(_wave(wave, inside[wave.id], units=units, count=count, names=names, kept=kept))
     return tuple(AttemptRow(number=number, waves=tuple(found[number])) for number in sorted(found, reverse=True))
@@ -151,7 +154,7 @@ def _task(task: Task, *, kept: bool) -> TaskRow:
 def manifest(by: Actor, uid: UUID) -> Manifests:
     """Return the Kubernetes objects of a visible job's newest wave, or those that it would get where it has none."""
     job = visible_job(by, uid)
-    wave = Wave.objects.filter(job=job, base__isnull=True).order_by("-number").first()
+    wave = next((wave for wave in waves_of(job) if wave.base_id is None), None)
     if wave is None:
         launch = _imagined(job)
     else:
@@ -176,7 +179,7 @@ def _written(launch: Launch, wanted: RawObject) -> Manifests:
 
 
 def _imagined(job: Job) -> Launch:
-    groups = list(TaskGroup.objects.filter(job=job).order_by("index"))
+    groups = groups_of([job])[job.id]
     wave = Wave(uid=job.uid, job=job, number=1, attempt=job.attempt, flavors=[group.flavors[0] for group in groups])
     tasks, index = [], 0
     for group in groups:
@@ -184,4 +187,4 @@ def _imagined(job: Job) -> Launch:
             node = Node(name=f"{UNKNOWN_NODE}-{index}" if group.tasks > 1 else UNKNOWN_NODE)
             tasks.append(Task(wave=wave, group=group.index, index=index, pod_index=place, node=node))
             index += 1
-    return launch_of(wave, tasks, groups, Flavor.objects.in_bulk())
+    return launch_of(wave, tasks, groups, {kind.id: kind for kind in gpu_types()})

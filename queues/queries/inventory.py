@@ -17,10 +17,17 @@ DRIFTED = Q(flavor=None) & ~Q(counted={}) | Q(rivals__gt=0) | Q(short__gt=0)
 DRIFTED |= Q(over__gt=0) | ~Q(recount=[]) | ~Q(devices={}) & Q(counted={})
 
 
-def drift(by: Actor) -> tuple[DriftRow, ...]:
-    """Return the machines that differ from what is expected, the newest change first."""
+def drift(by: Actor, *, among: Iterable[Node] | None = None) -> tuple[DriftRow, ...]:
+    """Return the machines (or those ``among`` some that are read already) that differ from what is expected.
+
+    The newest change comes first.
+    """
     require(by, Permission.VIEW_NODES)
-    rows = _drifted().select_related("cluster", "flavor").order_by("-changed_at", "id")[:SHOWN]
+    if among is None:
+        rows = list(_drifted().select_related("cluster", "flavor").order_by("-changed_at", "id")[:SHOWN])
+    else:
+        found = [row for row in among if row.cluster.retired_at is None and inventory.drifts(row)]
+        rows = sorted(found, key=lambda row: (-row.changed_at.timestamp(), row.id))[:SHOWN]
     return tuple(
         DriftRow(
             cluster=row.cluster.name,

@@ -20,8 +20,9 @@ from queues.spec import runs
 from queues.spec.hidden import masked
 from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState, TaskState
 from tenants.errors import NotFound, Unreadable
-from tenants.models import Flavor
+from tenants.look import looking, once
 from tenants.permissions import Actor, Permission, can
+from tenants.queries import kinds
 
 COUNTED = {"state": "state", "team": "team__name", "queue": "queue__name", "owner": "user__username"}
 WAITING = frozenset({JobState.QUEUED, JobState.HELD})
@@ -73,16 +74,19 @@ def job_rows(page: Sequence[Job], by: Actor, now: datetime) -> tuple[JobRow, ...
 def groups_of(page: Iterable[Job]) -> dict[int, list[TaskGroup]]:
     """Return the task groups of jobs, by job."""
     groups: dict[int, list[TaskGroup]] = defaultdict(list)
-    ids = [job.id for job in page]
-    if ids:
-        for group in TaskGroup.objects.filter(job__in=ids).order_by("job_id", "index"):
-            groups[group.job_id].append(group)
+    for group in _groups(tuple(job.id for job in page)):
+        groups[group.job_id].append(group)
     return groups
+
+
+@once
+def _groups(jobs: tuple[int, ...]) -> tuple[TaskGroup, ...]:
+    return tuple(TaskGroup.objects.filter(job__in=jobs).order_by("job_id", "index")) if jobs else ()
 
 
 def flavor_names() -> dict[int, str]:
     """Return the names of the flavors by id."""
-    return dict(Flavor.objects.order_by("id").values_list("id", "name"))
+    return {kind.id: kind.name for kind in kinds()}
 
 
 def _row(
@@ -123,6 +127,7 @@ def _row(
     )
 
 
+@once
 def visible_job(by: Actor, uid: UUID) -> Job:
     """Return one visible job with its team, queue, owner and priority class, or raise NotFound."""
     found = Job.objects.visible_to(by).select_related("team", "queue", "user", "priority_class", "cloned_from")
@@ -132,12 +137,25 @@ def visible_job(by: Actor, uid: UUID) -> Job:
     return job
 
 
+@once
+def waves_of(job: Job) -> tuple[Wave, ...]:
+    """Return all waves of a job, the newest first."""
+    return tuple(Wave.objects.filter(job=job).order_by("-number"))
+
+
+def _holding(job: Job) -> list[Wave]:
+    """Return the waves of a job that hold units, the oldest first; a page reads them with all others."""
+    if looking():
+        return sorted((wave for wave in waves_of(job) if wave.state in HOLDING), key=lambda wave: wave.id)
+    return list(Wave.objects.filter(job=job, state__in=sorted(HOLDING)).order_by("id"))
+
+
 def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDetail:
     """Return one visible job with its reason and (``position``) its place in the queue order."""
     found = visible_job(by, uid)
     names = flavor_names()
     groups = groups_of([found])[found.id]
-    waves = list(Wave.objects.filter(job=found, state__in=sorted(HOLDING)).order_by("id"))
+    waves = _holding(found)
     for wave in waves:
         wave.job = found
     # Surplus ends with its minimum.
@@ -189,6 +207,10 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
 def _tasks_by_state(job: Job, groups: list[TaskGroup]) -> dict[str, int]:
     """Count the tasks by where each stands now: of a gang in this attempt, of an independent job since it began."""
     tasks = sum(group.tasks for group in groups)
+    if looking() and not waves_of(job):
+        return (
+            {"waiting": job.waiting_tasks if job.shape == JobShape.INDEPENDENT else tasks} if job.waiting_tasks else {}
+        )
     runs_of = Task.objects.filter(wave__job=job)
     if job.shape != JobShape.INDEPENDENT:
         if job.waiting_tasks:

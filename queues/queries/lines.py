@@ -1,13 +1,13 @@
 """Queues with their policy, and priority classes."""
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from queues.models import Job, PriorityClass, Queue
 from queues.queries.estimates import scores
 from queues.queries.rows import PriorityRow, QueueRow, Score
-from queues.states import ACTIVE, JobState
+from queues.states import JobState
 from tenants.errors import NotFound
-from tenants.permissions import Actor, Permission, visible_teams
+from tenants.permissions import Actor, Permission, leaves_seen, teams_seen, visible_teams
 
 WAITING = [JobState.QUEUED, JobState.HELD]
 HOLDING = [JobState.ADMITTED, JobState.RUNNING, JobState.EVICTING]
@@ -18,11 +18,20 @@ def queues(by: Actor, *, team: str = "") -> tuple[QueueRow, ...]:
     found = _visible(by)
     if team:
         found = found.filter(team__name=team)
-    editable = set(visible_teams(by, Permission.EDIT_QUEUE).values_list("id", flat=True))
-    rows = list(found)
-    ids = [row.id for row in rows]
-    counts, held = _counts(ids), scores(ids)
-    return tuple(_row(row, counts, held.get(row.id), may_edit=row.team_id in editable) for row in rows)
+    editable = {team.id for team in teams_seen(by, Permission.EDIT_QUEUE)}
+    rows = list(found.annotate(waiting=_counted(WAITING), holding=_counted(HOLDING)))
+    held = scores(row.id for row in rows)
+    return tuple(
+        _row(row, row.waiting or 0, row.holding or 0, held.get(row.id), may_edit=row.team_id in editable)
+        for row in rows
+    )
+
+
+def lines_for(by: Actor) -> tuple[str, ...]:
+    """Return the queues to which somebody may submit, as team/name, by team and name."""
+    teams = [team.id for team in leaves_seen(by, Permission.SUBMIT_JOB)]
+    found = Queue.objects.filter(team__in=teams).order_by("team__name", "name", "id")
+    return tuple(f"{team}/{name}" for team, name in found.values_list("team__name", "name"))
 
 
 def queue(by: Actor, team: str, name: str) -> QueueRow:
@@ -46,14 +55,13 @@ def _visible(by: Actor) -> QuerySet[Queue]:
     return found.order_by("team__name", "name", "id")
 
 
-def _counts(ids: list[int]) -> dict[tuple[int, str], int]:
-    """Count the jobs that have not ended, by queue and state."""
-    jobs = Job.objects.filter(queue__in=ids, state__in=sorted(ACTIVE)).order_by("queue_id", "state")
-    rows = jobs.values_list("queue_id", "state").annotate(Count("id"))
-    return {(queue, state): count for queue, state, count in rows}
+def _counted(states: list[JobState]) -> Subquery:
+    """Return how many jobs of a queue are in some states."""
+    jobs = Job.objects.filter(queue=OuterRef("pk"), state__in=states).order_by().values("queue")
+    return Subquery(jobs.annotate(count=Count("id")).values("count"))
 
 
-def _row(queue: Queue, counts: dict[tuple[int, str], int], score: Score | None, *, may_edit: bool) -> QueueRow:
+def _row(queue: Queue, waiting: int, holding: int, score: Score | None, *, may_edit: bool) -> QueueRow:
     return QueueRow(
         id=queue.id,
         team=queue.team.name,
@@ -72,8 +80,8 @@ def _row(queue: Queue, counts: dict[tuple[int, str], int], score: Score | None, 
         limit_needed_to_borrow=queue.limit_needed_to_borrow,
         paused_at=queue.paused_at,
         version=queue.version,
-        waiting_jobs=sum(counts.get((queue.id, state), 0) for state in WAITING),
-        running_jobs=sum(counts.get((queue.id, state), 0) for state in HOLDING),
+        waiting_jobs=waiting,
+        running_jobs=holding,
         may_edit=may_edit,
         score=score,
     )

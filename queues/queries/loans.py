@@ -12,7 +12,7 @@ from queues.models import Job
 from queues.queries.estate import estate, one_moment
 from queues.queries.rows import LoanJob, LoanSide, TeamLoans
 from tenants.errors import NotFound
-from tenants.permissions import Actor, Permission, visible_teams
+from tenants.permissions import Actor, Permission, teams_seen
 
 KINDS = {UNASSIGNED: "unassigned", OVER: "over_lending"}
 MOST_JOBS = 50
@@ -57,7 +57,27 @@ def loans_of(world: World, by: Actor) -> tuple[TeamLoans, ...]:
 
 def team_names(by: Actor) -> dict[int, str]:
     """Return the teams of which somebody may see what they use."""
-    return dict(visible_teams(by, Permission.VIEW_QUOTA).values_list("id", "name"))
+    return {team.id: team.name for team in teams_seen(by, Permission.VIEW_QUOTA)}
+
+
+def across(tree: Tree, parts: Iterable[Part]) -> tuple[dict[int, list[Part]], dict[int, list[Part]]]:
+    """Return what comes in and what goes out over the border of each place.
+
+    What a department's teams lend each other stays inside; its own pool lends too.
+    """
+    borrowed: dict[int, list[Part]] = defaultdict(list)
+    lent: dict[int, list[Part]] = defaultdict(list)
+    for part in parts:
+        to, of = _path(tree, part.borrower), _path(tree, part.lender)
+        for place in to - of:
+            borrowed[place].append(part)
+        for place in of - to:
+            lent[place].append(part)
+    return borrowed, lent
+
+
+def _path(tree: Tree, team: int) -> frozenset[int]:
+    return frozenset() if team in KINDS else frozenset(tree.path[tree.number[team]])
 
 
 def _rows(
@@ -70,12 +90,11 @@ def _rows(
     tree, lines = counted
     parts = tuple(parts)
     for flavor, line in lines.items():
-        here = [part for part in parts if part.flavor == flavor]
+        borrowed, lent = across(tree, (part for part in parts if part.flavor == flavor))
         for place in range(1, len(tree.parent)):
-            if here and tree.ids[place] in names:
-                found = _Side(tree, place, here, used.get(flavor, ()), names, jobs)
-                if found.borrowed or found.lent:
-                    yield found.row(line.flavor.name)
+            if tree.ids[place] in names and (borrowed[place] or lent[place]):
+                side = _Side(tree, place, borrowed[place], lent[place], used.get(flavor, ()), names, jobs)
+                yield side.row(line.flavor.name)
 
 
 class _Side:
@@ -85,7 +104,8 @@ class _Side:
         self,
         tree: Tree,
         place: int,
-        parts: Iterable[Part],
+        borrowed: Iterable[Part],
+        lent: Iterable[Part],
         used: Iterable[_Used],
         names: Mapping[int, str],
         jobs: Mapping[int, LoanJob],
@@ -93,12 +113,11 @@ class _Side:
         self._names, self._jobs = names, jobs
         self.team = names[tree.ids[place]]
         self.department = bool(tree.children[place])
-        # A department's own pool lends too; what its teams lend each other stays inside.
-        own = {tree.ids[below] for below in range(1, len(tree.parent)) if place in tree.path[below]}
-        self.borrowed = [part for part in parts if part.borrower in own and part.lender not in own]
-        self.lent = [part for part in parts if part.lender in own and part.borrower not in own]
-        self.used_here = [row for row in used if row.borrower in own and row.lender not in own]
-        self.used_there = [row for row in used if row.lender in own and row.borrower not in own]
+        self.borrowed, self.lent = tuple(borrowed), tuple(lent)
+        # Which jobs use it, for the pairs of teams that cross the border.
+        here, there = ({(part.borrower, part.lender) for part in some} for some in (self.borrowed, self.lent))
+        self.used_here = [row for row in used if (row.borrower, row.lender) in here]
+        self.used_there = [row for row in used if (row.borrower, row.lender) in there]
 
     def row(self, flavor: str) -> TeamLoans:
         return TeamLoans(

@@ -16,7 +16,8 @@ from queues.queries.inventory import drift_text
 from queues.queries.rows import Cell, Kept, NodeDetail, NodeRow, OutsidePod
 from queues.states import TASK_HOLDING, TaskState
 from tenants.errors import NotFound, Unreadable
-from tenants.permissions import Actor, Permission, can, require, visible_teams
+from tenants.look import once
+from tenants.permissions import Actor, Permission, can, require, teams_seen
 
 PLACES = ("zone", "block", "rack")
 SHOWN = (
@@ -135,7 +136,7 @@ def kept_on(by: Actor, node: Node) -> tuple[Kept, ...]:
     reserving, holding = _on(node, claims), _on(node, holds)
     if not reserving and not holding:
         return ()
-    visible = frozenset(visible_teams(by, Permission.VIEW_JOB).values_list("id", flat=True))
+    visible = frozenset(team.id for team in teams_seen(by, Permission.VIEW_JOB))
     jobs = ("job__team", "job__job_class")
     reserved = Claim.objects.filter(id__in=reserving).select_related(*jobs).defer("job__spec").order_by("id")
     held = Hold.objects.filter(job__in=holding).select_related(*jobs).defer("job__spec").order_by("rank", "job_id")
@@ -174,9 +175,21 @@ def _other(pod: Mapping[str, Any]) -> OutsidePod:
     )
 
 
+@once
+def nodes_there() -> tuple[Node, ...]:
+    """Return the machines that are there with their cluster and GPU type, in order of id."""
+    return tuple(Node.objects.filter(gone_at=None).select_related("cluster", "flavor").order_by("id"))
+
+
+def why_unusable(node: Node) -> str:
+    """Return why nothing new comes to a machine, or nothing."""
+    return _state(node)[1]
+
+
 def allocation(by: Actor, *, flavor: str = "") -> tuple[NodeRow, ...]:
     """Return the map: every machine with a cell for each task on it, by cluster, place and name."""
-    found = list(found_nodes(by, flavor=flavor).order_by("id"))
+    require(by, Permission.VIEW_NODES)
+    found = [row for row in nodes_there() if not flavor or (row.flavor is not None and row.flavor.name == flavor)]
     cells = _cells(by, [node.id for node in found])
     rows = (_row(node, sum(cell.units for cell in cells[node.id]), tuple(cells[node.id])) for node in found)
     return tuple(sorted(rows, key=lambda row: (row.cluster, row.place, row.name, row.id)))
@@ -184,7 +197,7 @@ def allocation(by: Actor, *, flavor: str = "") -> tuple[NodeRow, ...]:
 
 def _cells(by: Actor, nodes: list[int]) -> dict[int, list[Cell]]:
     """Return a cell for each task on machines; a map may have ten thousands, so that no model is made for one."""
-    visible = frozenset(visible_teams(by, Permission.VIEW_JOB).values_list("id", flat=True))
+    visible = frozenset(team.id for team in teams_seen(by, Permission.VIEW_JOB))
     cells: dict[int, list[Cell]] = defaultdict(list)
     columns = ("node_id", "wave_id", "units", "state", "index", "started_at")
     holding = Task.objects.filter(node__in=nodes, state__in=sorted(TASK_HOLDING)).order_by("node_id", "id")

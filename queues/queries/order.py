@@ -1,6 +1,6 @@
 """The queue order of a flavor, and why one job waits."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from uuid import UUID
 
@@ -23,10 +23,12 @@ from queues.queries.waits import units_waiting, waiting
 from queues.states import ENDED, JobState
 from tenants.errors import Invalid
 from tenants.models import Flavor
-from tenants.permissions import Actor, Permission, visible_teams
+from tenants.permissions import Actor, Permission, teams_seen, visible_teams
+from tenants.queries import kinds
 
 SHOWN_AHEAD = 10
 MOST_PERMANENT = 200
+SHOWN_WITH = ("team", "queue", "user", "priority_class")
 
 
 def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team: str = "") -> QueueOrder:
@@ -38,12 +40,19 @@ def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team
     line = ranks.line(kind.id, now=now, limit=limit)
     free = sum(free_blocks(line.world, kind.id))
     waits = [row for (_, of_flavor), row in waiting().items() if of_flavor == kind.id]
-    rows = _ranked(line.ranks, by, now, free=free)
+    ranked, never = _ranked_jobs(line.ranks), _never(by, kind.id, team)
+    teams = {row.id for row in teams_seen(by, Permission.VIEW_JOB)}
+    shown = [*(job for job in ranked.values() if job.team_id in teams), *never]
+    told = {row.id: row for row in job_rows(shown, by, now)}
+    rows = _ranked(line.ranks, ranked, told, free=free)
     return QueueOrder(
         flavor=kind.name,
         free=free,
         rows=tuple(row for row in rows if not team or (row.job is not None and row.job.team == team)),
-        permanent=tuple(_permanent(by, kind.id, team, now)),
+        permanent=tuple(
+            OrderRow(rank=None, units=told[job.id].units, units_ahead=0, starts_next=False, job=told[job.id])
+            for job in never
+        ),
         waiting_jobs=sum(row.jobs for row in waits),
         waiting_units=sum(row.units for row in waits),
         as_of=line.as_of,
@@ -85,7 +94,7 @@ def explain(by: Actor, uid: UUID, *, now: datetime) -> Explanation:
 
 
 def _flavor(name: str) -> Flavor:
-    flavors = {flavor.name: flavor for flavor in Flavor.objects.order_by("id")}
+    flavors = {flavor.name: flavor for flavor in kinds()}
     if name not in flavors:
         names = list(flavors)
         detail = f"there is no GPU type {name[:63]}; there is {', '.join(names) or 'none'}"
@@ -93,22 +102,27 @@ def _flavor(name: str) -> Flavor:
     return flavors[name]
 
 
-def _ranked(ranked: Iterable[Rank], by: Actor, now: datetime, *, free: int) -> Iterator[OrderRow]:
-    """Yield the rows of an order; every job is counted, the visible ones are shown."""
-    ranked = tuple(ranked)
-    units = _units(rank.job for rank in ranked)
-    shown = _shown((rank.job for rank in ranked), by, now)
-    expected = estimates({job: job_class for job, (job_class, _) in shown.items()})
-    for rank in ranked:
-        if rank.job in units:
-            asked = units[rank.job]
-            _, row = shown.get(rank.job, (0, None))
+def _ranked_jobs(ranks: Iterable[Rank]) -> dict[int, Job]:
+    """Return the jobs of an order; one that has begun to run meanwhile is left out."""
+    found = Job.objects.filter(id__in=[rank.job for rank in ranks], waiting_tasks__gt=0).order_by("id")
+    return {job.id: job for job in found.select_related(*SHOWN_WITH, "job_class").defer("spec")}
+
+
+def _ranked(
+    ranks: Iterable[Rank], jobs: Mapping[int, Job], told: Mapping[int, JobRow], *, free: int
+) -> Iterator[OrderRow]:
+    """Yield the rows of an order; every job is counted, the visible ones are told."""
+    expected = estimates({pk: job.job_class_id for pk, job in jobs.items() if pk in told})
+    for rank in ranks:
+        if rank.job in jobs:
+            job = jobs[rank.job]
+            asked = units_waiting(ask_from_json(job.job_class.ask), job.waiting_tasks)
             yield OrderRow(
                 rank=rank.position,
                 units=asked,
                 units_ahead=rank.units_ahead,
                 starts_next=rank.units_ahead + asked <= free,
-                job=row,
+                job=told.get(rank.job),
                 estimate=expected.get(rank.job),
             )
 
@@ -121,22 +135,14 @@ def _units(jobs: Iterable[int]) -> dict[int, int]:
     return {job: units_waiting(ask_from_json(ask), tasks) for job, tasks, ask in rows}
 
 
-def _shown(jobs: Iterable[int], by: Actor, now: datetime) -> dict[int, tuple[int, JobRow]]:
-    """Return the visible ones of some jobs, each with its class."""
-    found = Job.objects.visible_to(by).filter(id__in=list(jobs))
-    rows = list(found.select_related("team", "queue", "user", "priority_class").defer("spec").order_by("id"))
-    return {job.id: (job.job_class_id, row) for job, row in zip(rows, job_rows(rows, by, now), strict=True)}
-
-
-def _permanent(by: Actor, flavor: int, team: str, now: datetime) -> Iterator[OrderRow]:
+def _never(by: Actor, flavor: int, team: str) -> list[Job]:
+    """Return the visible jobs that can never start as they are."""
     never = Verdict.objects.filter(job_class=OuterRef("job_class"), user=None, permanent=True)
     wanted = TaskGroup.objects.filter(job=OuterRef("id"), flavors__contains=[flavor])
     found = Job.objects.visible_to(by).filter(Exists(never), Exists(wanted), state=JobState.QUEUED)
     if team:
         found = found.filter(team__name=team)
-    rows = found.select_related("team", "queue", "user", "priority_class").defer("spec").order_by("id")
-    for row in job_rows(list(rows[:MOST_PERMANENT]), by, now):
-        yield OrderRow(rank=None, units=row.units, units_ahead=0, starts_next=False, job=row)
+    return list(found.select_related(*SHOWN_WITH).defer("spec").order_by("id")[:MOST_PERMANENT])
 
 
 def _needs(job: Job, groups: list[TaskGroup], flavor: int) -> int:

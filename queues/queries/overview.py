@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Subquery
 
-from queues.models import ClusterState, Decision, Job, Node, Verdict
+from queues.models import ClusterState, Decision, Job, Verdict
 from queues.queries.bars import bars_of, numbers_of
 from queues.queries.estate import estate, one_moment
 from queues.queries.history import events
 from queues.queries.inventory import drift
 from queues.queries.loans import loans_of
-from queues.queries.nodes import node_rows
+from queues.queries.nodes import nodes_there, why_unusable
 from queues.queries.reasons import Reasons
 from queues.queries.rows import Attention, ClusterRow, Freshness, Overview
 from queues.queries.waits import waiting
@@ -40,10 +40,14 @@ def overview(by: Actor, *, now: datetime) -> Overview:
 
 def freshness() -> Freshness:
     """Return how old the last decision and the clusters' pictures are."""
-    last = Decision.objects.order_by("-id").only("id", "at").first()
+    last = Decision.objects.order_by("-id")
+    rows = ClusterState.objects.filter(retired_at=None).order_by("name", "id")
+    found = list(rows.annotate(last_id=Subquery(last.values("id")[:1]), last_at=Subquery(last.values("at")[:1])))
+    said = [(row.last_id, row.last_at) for row in found[:1]] or list(last.values_list("id", "at")[:1])
+    cycle, at = said[0] if said else (None, None)
     return Freshness(
-        last_cycle=last.id if last else None,
-        last_cycle_at=last.at if last else None,
+        last_cycle=cycle,
+        last_cycle_at=at,
         clusters=tuple(
             ClusterRow(
                 name=row.name,
@@ -53,7 +57,7 @@ def freshness() -> Freshness:
                 unreachable_since=row.unreachable_since,
                 error=row.error,
             )
-            for row in ClusterState.objects.filter(retired_at=None).order_by("name", "id")
+            for row in found
         ),
     )
 
@@ -71,18 +75,14 @@ def _attention(by: Actor, fresh: Freshness, now: datetime) -> Iterator[Attention
 
 
 def _nodes() -> Iterator[Attention]:
-    sick = Node.objects.filter(gone_at=None, flavor__isnull=False, cluster__away=False).exclude(
-        ready=True, cordoned=False, tainted=False
-    )
-    found = list(sick.select_related("cluster", "flavor").order_by("-changed_at", "id")[:SHOWN])
-    for node, row in zip(found, node_rows(found), strict=True):
-        yield Attention(
-            kind="node", text=f"{row.name}: {row.why}", since=node.changed_at, node=row.name, cluster=row.cluster
-        )
+    sick = [row for row in nodes_there() if row.flavor_id is not None and not row.usable and not row.cluster.away]
+    for node in sorted(sick, key=lambda row: (-row.changed_at.timestamp(), row.id))[:SHOWN]:
+        text = f"{node.name}: {why_unusable(node)}"
+        yield Attention(kind="node", text=text, since=node.changed_at, node=node.name, cluster=node.cluster.name)
 
 
 def _drift(by: Actor) -> Iterator[Attention]:
-    for row in drift(by)[:SHOWN]:
+    for row in drift(by, among=nodes_there())[:SHOWN]:
         yield Attention(
             kind="drift", text=f"{row.node}: {row.text}", since=row.since, node=row.node, cluster=row.cluster
         )

@@ -14,8 +14,9 @@ from queues.progress import Trouble
 from queues.queries.rows import Action, Blocker, ReasonRow
 from queues.states import ENDED, HOLDING, JobState
 from queues.waiting import span
+from tenants.look import once
 from tenants.models import Installation
-from tenants.permissions import Actor, Permission, visible_teams
+from tenants.permissions import Actor, Permission, teams_seen
 
 OTHERS = "another team"
 ON_CLUSTER = frozenset({JobState.ADMITTED, JobState.RUNNING, JobState.EVICTING})
@@ -49,10 +50,8 @@ class Reasons:
         classes = {job.job_class_id for job in jobs if job.waiting_tasks}
         self._verdicts: Verdicts = {}
         if classes:
-            rows = Verdict.objects.filter(job_class__in=classes).annotate(left=_LEFT).order_by("id")
-            for row in rows:
-                row.numbers |= {name: number for name, number in (row.left or {}).items() if number is not None}
-                self._verdicts[row.job_class_id, row.user_id, row.job_id] = row
+            rows = _verdicts(tuple(sorted(classes)))
+            self._verdicts = {(row.job_class_id, row.user_id, row.job_id): row for row in rows}
         self._away = _on_silent_clusters([job.id for job in jobs if job.state in ON_CLUSTER])
         self._by = by
         self._now = now
@@ -135,9 +134,16 @@ class Reasons:
 
     def _visible(self) -> frozenset[str]:
         if self._teams is None:
-            teams = visible_teams(self._by, Permission.VIEW_JOB)
-            self._teams = frozenset(teams.values_list("name", flat=True))
+            self._teams = frozenset(team.name for team in teams_seen(self._by, Permission.VIEW_JOB))
         return self._teams
+
+
+@once
+def _verdicts(classes: tuple[int, ...]) -> tuple[Verdict, ...]:
+    rows = tuple(Verdict.objects.filter(job_class__in=classes).annotate(left=_LEFT).order_by("id"))
+    for row in rows:
+        row.numbers |= {name: number for name, number in (row.left or {}).items() if number is not None}
+    return rows
 
 
 def _plain(code: str, since: datetime) -> ReasonRow:

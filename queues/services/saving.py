@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Min, Q
 
 from queues.admission.world import JobShape
 from queues.models import Job, Task
@@ -53,6 +53,12 @@ def report_checkpoint(
                 )
             if job.shape == JobShape.INDEPENDENT:
                 running = running.filter(index=task)
+        started = running.aggregate(first=Min("started_at"))["first"]
+        if started is not None and saved < started:
+            detail = f"at ({saved.isoformat()}) is before the start ({started.isoformat()}): there was nothing to save"
+            raise Conflict(
+                detail, code="before_start", fields=[FieldError(pointer="/at", code="before_start", detail=detail)]
+            )
         newer = Q(saved_at__isnull=True) | Q(saved_at__lt=saved)
         # What was saved before a task started is no checkpoint of it.
         running.filter(newer, started_at__lte=saved).update(saved_at=saved)

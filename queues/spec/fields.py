@@ -15,6 +15,7 @@ T = TypeVar("T")
 MISSING = object()
 MOST_SHOWN = 200
 MOST_NAMES = 20
+MOST_STRANGE = 20
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -189,9 +190,11 @@ class Section:
 
     def close(self, later: Mapping[str, str] | None = None) -> None:
         """Note every field that nobody took; ``later`` are those which a coming release will know."""
-        for key in self.data:
-            if key in self._taken:
-                continue
+        strange = [key for key in self.data if key not in self._taken]
+        if len(strange) > MOST_STRANGE:
+            more = f"there are {len(strange)} fields here that nobody knows; the first {MOST_STRANGE} are told"
+            self.errors.append(FieldError(pointer=self.pointer, code="unknown_field", detail=more))
+        for key in strange[:MOST_STRANGE]:
             if isinstance(key, str) and later and key in later:
                 self.wrong(key, "not_yet", later[key])
                 continue

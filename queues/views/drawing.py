@@ -75,7 +75,7 @@ def bar(row: TeamBar, scale: int) -> Bar:
         (row.inside, "inside", f"{row.inside} inside the guarantee"),
         (row.borrowed, "borrowed", f"{row.borrowed} borrowed"),
         (idle - lent, "idle", f"{idle - lent} free of the guarantee"),
-        (lent, "lent", f"{lent} lent to others"),
+        (lent, "lent", f"{row.lent} lent to others"),
     )
     limit = "" if row.borrow_limit is None else percent(row.guaranteed + row.borrow_limit, scale)
     return Bar(row=row, spans=spans(pieces, scale), guarantee=percent(row.guaranteed, scale), limit=limit)

@@ -14,7 +14,7 @@ from queues.states import JobState
 from tenants import queries as tenants
 from tenants.errors import Unreadable
 from tenants.pages import Part, page, palette, signed_in
-from tenants.permissions import Permission, actor_of, visible_teams
+from tenants.permissions import Permission, actor_of, leaves_seen
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -62,7 +62,6 @@ def jobs(request: HttpRequest) -> HttpResponse:
             topics=("jobs",),
         )
     }
-    leaves = visible_teams(by, Permission.VIEW_JOB).filter(children=None).order_by("name")
     current = request.GET.urlencode() or VIEWS[0][1]
     context = {
         "now": now,
@@ -73,7 +72,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "narrowed": bool(asked.text or asked.gpu_types or asked.labels or asked.queue or asked.external_id or before),
         "views": [(title, query, current == query) for title, query in VIEWS],
         "states": list(JobState),
-        "teams": list(leaves.values_list("name", flat=True)),
-        "flavors": list(tenants.flavors(by=by).values_list("name", flat=True)),
+        "teams": sorted(team.name for team in leaves_seen(by, Permission.VIEW_JOB)),
+        "flavors": tenants.flavor_names(by),
     }
     return page(request, "portal/jobs.html", context, parts)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from queues import queries, services
-from queues.forms import JobForm, spec_of, values_of
+from queues.forms import JobForm, faults, left_out, spec_of, values_of
 from queues.queries.rows import Plan
 from queues.stopwatch import within
 from queues.views.drawing import bar_groups
@@ -22,15 +22,15 @@ from queues.yamltext import dump, line_of, lines
 from tenants import queries as tenants
 from tenants.errors import DomainError, FieldError, Invalid, NotFound, Unreadable
 from tenants.pages import palette, signed_in
-from tenants.permissions import Actor, Permission, actor_of, visible_teams
+from tenants.permissions import Actor, actor_of
 from tenants.rest.parsers import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from queues.queries.rows import QueueRow
+    from collections.abc import Callable, Mapping, Sequence
 
 LONGEST = 100_000
+MOST_LINES = 10_000
+MOST_NAMED = 5
 AT_LINE = re.compile(r"line (\d{1,6})\b", re.ASCII)
 PLAN_SECONDS = 3.0
 # What the manifest's tab shows until one is pasted over it.
@@ -77,18 +77,28 @@ def new(request: HttpRequest) -> HttpResponse:
         return from_yaml(request, by, choices, go)
     form = JobForm(request.POST, choices=choices)
     form.is_valid()
-    spec = spec_of(typed(form))
+    spec, odd = spec_of(typed(form)), faults(typed(form))
     if go == "yaml":
+        # What no spec can say would be lost on the way.
+        if odd:
+            return shown(request, by, choices, form=form, errors=form.show(odd))
         return shown(request, by, choices, text=dump(spec))
     if go == "plan":
-        return planned(request, by, choices, plan_of(by, lambda: spec), form=form)
+        return planned(request, by, choices, plan_of(by, lambda: sound(spec, odd)), form=form)
     try:
-        return submitted(request, by, spec)
+        return submitted(request, by, sound(spec, odd))
     except (Invalid, NotFound) as error:
         left = form.show(error.fields)
         return shown(request, by, choices, form=form, errors=left or ([] if error.fields else [whole(error)]))
     except DomainError as error:
         return shown(request, by, choices, form=form, errors=[whole(error)])
+
+
+def sound(spec: object, odd: Sequence[FieldError]) -> object:
+    """Return the spec that a form says. Raises Invalid where it says what no spec can."""
+    if odd:
+        raise Invalid(odd[0].detail, fields=odd)
+    return spec
 
 
 def start(request: HttpRequest, by: Actor, choices: Mapping[str, list[str]]) -> HttpResponse:
@@ -108,29 +118,41 @@ def start(request: HttpRequest, by: Actor, choices: Mapping[str, list[str]]) -> 
         raise NotFound("There is no such job to copy.") from None
     spec = dict(queries.job(by, uid, now=timezone.now(), position=False).spec)
     spec["metadata"] = {key: value for key, value in spec["metadata"].items() if key != "external_id"}
-    values = values_of(spec)
-    if values is None:
+    if left_out(spec):
         return shown(request, by, choices, text=dump(spec))
-    return shown(request, by, choices, form=JobForm(choices=choices, initial=values))
+    return shown(request, by, choices, form=JobForm(choices=choices, initial=values_of(spec)))
 
 
 def from_yaml(request: HttpRequest, by: Actor, choices: Mapping[str, list[str]], go: str) -> HttpResponse:
     """Read the YAML text; show it as a form where one can say it all, or submit it."""
-    text = request.POST.get("yaml", "")[:LONGEST]
+    text = request.POST.get("yaml", "")
+    if len(text) > LONGEST:
+        detail = f"This has {len(text):,} characters; the page takes {LONGEST:,}. Send longer ones by the API."
+        return shown(request, by, choices, text=text, errors=[FieldError(pointer="", code="too_long", detail=detail)])
     data = text.encode(errors="surrogatepass")
     if go == "plan":
         return planned(request, by, choices, plan_of(by, lambda: read_yaml(data)), text=text)
     try:
         spec = read_yaml(data)
         if go == "form":
-            values = values_of(spec)
-            if values is not None:
-                return shown(request, by, choices, form=JobForm(choices=choices, initial=values))
-            detail = "The form has no fields for all that this says; submit it from here."
-            return shown(request, by, choices, text=text, errors=[FieldError(pointer="", code="form", detail=detail)])
+            more = left_out(spec)
+            if not more:
+                return shown(request, by, choices, form=JobForm(choices=choices, initial=values_of(spec)))
+            return shown(request, by, choices, text=text, errors=no_fields(more))
         return submitted(request, by, spec)
     except DomainError as error:
         return shown(request, by, choices, text=text, errors=list(error.fields) or [whole(error)])
+
+
+def no_fields(pointers: Sequence[str]) -> list[FieldError]:
+    """Return what a text says and the form cannot, the first few at their lines."""
+    detail = "The form has no fields for all that this says; submit it from here."
+    named = [
+        FieldError(pointer=pointer, code="form", detail=f"the form has no field for {pointer.removeprefix('/')}")
+        for pointer in pointers[:MOST_NAMED]
+        if pointer
+    ]
+    return [FieldError(pointer="", code="form", detail=detail), *named]
 
 
 def submitted(request: HttpRequest, by: Actor, spec: object) -> HttpResponse:
@@ -182,7 +204,7 @@ def shown(
     places = lines(text) if text is not None else {}
     wrong = [(line_at(error, places), error) for error in errors or []]
     bad = {line for line, _ in wrong}
-    count = (text or "").count("\n") + 1
+    count = min((text or "").count("\n") + 1, MOST_LINES)
     bars = [row for row in queries.team_bars(by, now=timezone.now()) if not row.department and row.mine]
     context: dict[str, Any] = {
         "form": form,
@@ -202,8 +224,8 @@ def shown(
     return render(request, "portal/new.html", context, status=422 if failed else 200)
 
 
-def line_at(error: FieldError, places: dict[str, int]) -> int:
-    """Return the line on which an error is shown: its field's, or the one that the reader of YAML names."""
+def line_at(error: FieldError, places: dict[str, int]) -> int | None:
+    """Return the line of an error: its field's, or the one that the reader of YAML names; None about the whole."""
     told = AT_LINE.findall(error.detail) if error.code == "bad_yaml" else ()
     if told:
         return int(told[-1])  # what it quotes comes before
@@ -223,10 +245,8 @@ def typed(form: JobForm) -> dict[str, Any]:
 
 def offered(by: Actor) -> dict[str, list[str]]:
     """Return the lines, GPU types and priority classes to choose from."""
-    teams = set(visible_teams(by, Permission.SUBMIT_JOB).filter(children=None).values_list("name", flat=True))
-    queues: list[QueueRow] = [row for row in queries.queues(by) if row.team in teams]
     return {
-        "lines": [f"{row.team}/{row.name}" for row in queues],
-        "flavors": list(tenants.flavors(by=by).values_list("name", flat=True)),
+        "lines": list(queries.lines_for(by)),
+        "flavors": tenants.flavor_names(by),
         "priorities": [row.name for row in queries.priority_classes()],
     }

@@ -59,7 +59,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
         "flavor": flavor,
         "state": state,
         "text": text,
-        "flavors": list(tenants.flavors(by=by).values_list("name", flat=True)),
+        "flavors": tenants.flavor_names(by),
         "states": (*STATES, NOT_USABLE),
     }
     return page(request, "portal/nodes.html", context, parts)

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from queues import queries
 from tenants import queries as tenants
 from tenants.pages import Part, page, palette, signed_in
-from tenants.permissions import Permission, actor_of, visible_teams
+from tenants.permissions import Permission, actor_of, leaves_seen
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -26,10 +26,9 @@ SHOWN = 200
 def queue(request: HttpRequest) -> HttpResponse:
     """Show the order on one GPU type, the first where none is asked for."""
     by, now = actor_of(request), timezone.now()
-    flavors = list(tenants.flavors(by=by).values_list("name", flat=True))
+    flavors = tenants.flavor_names(by)
     flavor = request.GET.get("flavor") or next(iter(flavors), "")
     team = request.GET.get("team", "")
-    leaves = visible_teams(by, Permission.VIEW_JOB).filter(children=None).order_by("name")
     parts = {
         "fresh": Part(template="_partials/fresh.html", rows=lambda: {"freshness": queries.freshness()}, seconds=15),
         "order": Part(
@@ -46,7 +45,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         "flavors": flavors,
         "flavor": flavor,
         "team": team,
-        "teams": leaves.values_list("name", flat=True),
+        "teams": sorted(team.name for team in leaves_seen(by, Permission.VIEW_JOB)),
     }
     return page(request, "portal/queue.html", context, parts)
 

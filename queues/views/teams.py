@@ -19,7 +19,7 @@ from tenants import services
 from tenants.errors import DomainError, NotFound, Stale
 from tenants.models import Role
 from tenants.pages import Part, change, page, palette, signed_in
-from tenants.permissions import Permission, actor_of, can, visible_teams
+from tenants.permissions import Permission, actor_of, can, teams_seen
 from tenants.services import QuotaEdit
 
 PREVIEW_SECONDS = 3.0
@@ -47,7 +47,7 @@ def tree(by: Actor) -> dict[str, object]:
     lines: dict[str, list[TeamBar]] = {}
     for line in queries.team_bars(by, now=timezone.now()):
         lines.setdefault(line.team, []).append(line)
-    rows = {row.name: row for row in tenants.team_rows(visible_teams(by).order_by("id"), by=by)}
+    rows = {row.name: row for row in tenants.team_rows(teams_seen(by), by=by)}
     order: list[tuple[int, str]] = []
 
     def walk(name: str, depth: int) -> None:
@@ -71,6 +71,7 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
     """Show one team: quota, queues, members."""
     by, now = actor_of(request), timezone.now()
     found = tenants.team(name, by=by)
+    lines = tenants.quota_lines(found)
     use, colours = cache(lambda: queries.team_use(by, name)), palette(by)
     parts = {
         "bars": Part(
@@ -87,8 +88,8 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "now": now,
         "team": tenants.team_rows([found], by=by)[0],
-        "quotas": [tenants.quota(found, flavor) for flavor in tenants.flavors(by=by)],
-        "totals": {total.flavor: total for total in tenants.totals()},
+        "quotas": [row for row, _ in lines],
+        "totals": {total.flavor: total for _, total in lines},
         "members": [(row.user.username, row.user.get_full_name(), row.role) for row in tenants.members(found)],
         "queues": queries.queues(by, team=name),
         "roles": Role.choices,

@@ -117,7 +117,7 @@ class MemberView(RestView):
         )
         return self.answer(shapes.MemberOut(row).data, notices=notices)
 
-    @extend_schema(operation_id="removeMember", responses=shapes.WarningsOut)
+    @extend_schema(operation_id="removeMember", responses={200: shapes.WarningsOut})
     def delete(self, request: Request, team: str, user: str) -> Response:
         """Take a person out of a team (leads)."""
         notices = services.remove_member(by=self.actor, now=self.now, team=team, user=user)

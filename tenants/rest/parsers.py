@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 DEEPEST = 32
+# Keys, values and entries in one YAML body: 500 jobs have some 30,000. Reading takes most of a second a 100,000.
+MOST_PARTS = 100_000
 DIGITS = 18  # any whole number of up to so many digits fits a column or is refused by its field
 ODD = re.compile(r"[\x00\ud800-\udfff]")
 
@@ -156,8 +158,12 @@ def _whole(digits: str) -> int:
 
 def refuse_tricks(events: Iterable[yaml.Event]) -> None:
     """Raise Unreadable where YAML has anchors, tags, a second document, or is too deep: before anything is built."""
-    depth = documents = 0
+    depth = documents = parts = 0
     for event in events:
+        parts += isinstance(event, yaml.NodeEvent)
+        if parts > MOST_PARTS:
+            detail = f"This has more than {MOST_PARTS:,} keys and values; send it in parts, or as JSON."
+            raise Unreadable(detail, code="too_many_parts")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise _refused("Anchors and aliases are not taken; write the value out", event)
         if getattr(event, "tag", None) is not None:

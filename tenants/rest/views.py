@@ -125,7 +125,7 @@ def check_size(request: Request, *, limit: int) -> None:
     if size <= limit:
         size = len(request._request.body)  # noqa: SLF001  the bytes before parsing
     if size > limit:
-        raise TooLarge(f"The body has {size} bytes; at most {limit} are read here.")
+        raise TooLarge(f"The body has {size} bytes; at most {limit} are read here. Send it in parts.")
 
 
 def refuse_unknown(given: Iterable[str], *, known: Iterable[str]) -> None:

@@ -51,6 +51,17 @@ def test_a_department_sees_what_crosses_its_border(lent: Lab) -> None:
     assert (life.borrowed, life.lent) == (0, 3)
 
 
+def test_bars_and_loans_mean_the_same_by_borrowed_and_lent(lent: Lab) -> None:
+    bars = {bar.team: bar for bar in queries.team_bars(lent.root, now=NOW, flavor="h100")}
+
+    told = {row.team: (row.borrowed, row.lent) for row in queries.loans(lent.root, flavor="h100")}
+
+    assert {name: (bar.borrowed, bar.lent) for name, bar in bars.items() if bar.borrowed or bar.lent} == told
+    assert told["ai"] == (3, 0)
+    # Of the 16 that ai uses 3 come over its border: they are not drawn inside its guarantee.
+    assert (bars["ai"].used, bars["ai"].inside, bars["ai"].guaranteed) == (16, 13, 24)
+
+
 def test_who_does_not_see_the_other_team_sees_units_only(lent: Lab) -> None:
     mine, theirs = of(lent.ann, "nlp"), of(lent.carl, "cv")
 

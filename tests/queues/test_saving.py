@@ -73,8 +73,12 @@ def test_an_older_report_changes_nothing(lab: Lab) -> None:
 
 def test_what_was_saved_before_the_start_is_no_checkpoint(lab: Lab) -> None:
     job = running(lab)
-    report(lab, job, minute=1, at=NOW - MINUTE)
 
+    with pytest.raises(Conflict) as caught:
+        report(lab, job, minute=1, at=NOW - MINUTE)
+
+    assert caught.value.code == "before_start"
+    assert caught.value.fields[0].pointer == "/at"
     assert saved(NOW + HOUR) == [None]
 
 

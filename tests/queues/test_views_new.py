@@ -3,6 +3,7 @@
 import html
 import re
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import yaml
@@ -173,6 +174,146 @@ def test_an_empty_form_says_what_is_needed_at_its_fields(lab: Lab) -> None:
     assert response.status_code == 422
     assert 'id="id_image_error"' in page
     assert "/spec/run" not in page
+
+
+ADVANCED = {
+    **FORM,
+    "volumes": "/data claim=corpus read_only\n\n'/my scratch' size=200Gi\n/fast size=8Gi memory",
+    "shm": "64Gi",
+    "secret_env": "HF_TOKEN=hf/token",
+    "pull_secrets": "registry, other",
+    "args": "--note 'a b' --epochs 3",
+    "node_labels": "zone=a",
+    "pre_stop": "python save.py",
+    "grace": "10s",
+}
+
+
+def test_the_advanced_part_says_what_the_api_takes(lab: Lab) -> None:
+    browser(lab.ann).post("/jobs/new", ADVANCED)
+
+    body = Job.objects.get().spec["spec"]
+    assert body["run"]["volumes"] == [
+        {"path": "/data", "claim": "corpus", "read_only": True},
+        {"path": "/my scratch", "size": "200Gi"},
+        {"path": "/fast", "size": "8Gi", "memory": True},
+    ]
+    assert body["run"]["secret_env"] == {"HF_TOKEN": "hf/token"}
+    assert body["run"]["pull_secrets"] == ["registry", "other"]
+    assert body["run"]["args"] == ["--note", "a b", "--epochs", "3"]
+    assert body["run"]["pre_stop"] == ["python", "save.py"]
+    assert (body["resources"]["shm"], body["node_labels"], body["grace"]) == ("64Gi", {"zone": "a"}, "10s")
+
+
+def test_the_advanced_part_survives_the_way_to_yaml_and_back(lab: Lab) -> None:
+    client = browser(lab.ann)
+
+    as_yaml = html.unescape(client.post("/jobs/new", {**ADVANCED, "go": "yaml"}).content.decode())
+    text = re.search(r"<textarea[^>]*>\n?(.*?)</textarea>", as_yaml, re.DOTALL)
+    assert text is not None
+    back = client.post("/jobs/new", {"tab": "yaml", "go": "form", "yaml": text[1]}).context["form"]
+    client.post("/jobs/new", {"tab": "yaml", "go": "submit", "yaml": text[1]})
+
+    for field, typed in ADVANCED.items():
+        if field not in {"tab", "go", "borrow", "volumes"}:
+            assert back[field].value() == typed, field
+    assert back["volumes"].value().splitlines() == [row for row in ADVANCED["volumes"].splitlines() if row]
+    assert Job.objects.get().spec["spec"]["run"]["secret_env"] == {"HF_TOKEN": "hf/token"}
+
+
+def test_what_was_submitted_comes_back_into_the_form_whole(lab: Lab) -> None:
+    client = browser(lab.ann)
+    client.post("/jobs/new", ADVANCED)
+    first = Job.objects.get()
+
+    page = client.get(f"/jobs/new?from={first.uid}")
+    again = {"tab": "form", "go": "submit", **page.context["form"].initial}
+    client.post("/jobs/new", {name: value for name, value in again.items() if value not in ("", False)})
+
+    assert '<details class="fold" open>' in page.content.decode()
+    second = Job.objects.exclude(id=first.id).get()
+    assert second.spec == first.spec
+
+
+def test_the_advanced_part_is_closed_until_it_says_something(lab: Lab) -> None:
+    page = browser(lab.ann).get("/jobs/new").content.decode()
+
+    assert page.count('<details class="fold">') == 2
+    assert 'aria-describedby="id_volumes_helptext"' in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "says"),
+    [
+        ({"volumes": "/a claim=x\ndata size=1Gi"}, "volumes", "Volume 2: path is an absolute path"),
+        ({"volumes": "/a"}, "volumes", "Volume 1: a volume has one of claim, size and host"),
+        ({"volumes": "/a claim=x readonly"}, "volumes", "did you mean read_only?"),
+        ({"volumes": "'/a claim=x"}, "volumes", "Volume 1: a quote is left open"),
+        ({"volumes": "/a host=/etc"}, "volumes", "paths of nodes are not allowed to team nlp"),
+        ({"secret_env": "HF_TOKEN=token"}, "secret_env", "SECRET/KEY, like hf/token"),
+        ({"env": "A=1\nA=2"}, "env", "A is there twice"),
+        ({"args": "--name 'a"}, "args", "a quote is left open"),
+        ({"service_account": "root"}, "service_account", "service"),
+        ({"pre_stop": "x\x00y"}, "pre_stop", "characters that cannot be stored"),
+        ({"grace": "2d"}, "grace", "grace is from 0s to 1h"),
+    ],
+)
+def test_a_wrong_advanced_field_is_told_at_the_field_which_is_open(
+    lab: Lab, changes: dict[str, str], field: str, says: str
+) -> None:
+    response = browser(lab.ann).post("/jobs/new", {**FORM, **changes})
+
+    text = html.unescape(response.content.decode())
+    errors = re.search(rf'id="id_{field}_error">(.*?)</div>', text, re.DOTALL)
+    assert response.status_code == 422
+    assert Job.objects.count() == 0
+    assert errors is not None
+    assert says in errors[1]
+    assert '<details class="fold" open>' in text
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ({"topology": {"required": "rack"}}, "spec/topology/required"),
+        ({"run": {"image": "x", "env": {"A": "1\n2"}}}, "spec/run/env/A"),
+        ({"run": {"image": "x", "env": {"A": " 1"}}}, "spec/run/env/A"),
+        ({"run": {"image": "x", "volumes": [{"path": "/a\nb", "claim": "c"}]}}, "spec/run/volumes/0/path"),
+        ({"surprise": 1}, "spec/surprise"),
+    ],
+)
+def test_what_the_form_would_lose_is_named_and_stays_yaml(lab: Lab, body: dict[str, Any], left: str) -> None:
+    text = yaml.safe_dump(compact(**body))
+
+    response = browser(lab.ann).post("/jobs/new", {"tab": "yaml", "go": "form", "yaml": text})
+
+    page = html.unescape(response.content.decode())
+    assert f"the form has no field for {left}" in page
+    assert "<textarea" in page
+    assert response.context["form"] is None
+
+
+def test_an_error_about_no_line_names_none(lab: Lab) -> None:
+    text = "apiVersion: tidegate/v1\nkind: Job\nspec:\n  gpus: h100:1\n  run: {image: x}\n"
+
+    page = html.unescape(
+        browser(lab.ann).post("/jobs/new", {"tab": "yaml", "go": "submit", "yaml": text}).content.decode()
+    )
+
+    assert "<code>/metadata</code>: metadata is needed" in page
+    assert 'href="#line-1"' not in page
+
+
+def test_a_text_that_is_too_long_is_refused_whole_and_kept(lab: Lab) -> None:
+    text = yaml.safe_dump(compact()) + "# " + "x" * 100_000 + " the end"
+
+    response = browser(lab.ann).post("/jobs/new", {"tab": "yaml", "go": "submit", "yaml": text})
+
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert "the page takes 100,000" in page
+    assert "x the end" in page
+    assert Job.objects.count() == 0
 
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(

@@ -10,6 +10,17 @@ BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
 )
 
 
+def test_yaml_of_more_parts_than_anybody_needs_is_refused_before_it_is_built() -> None:
+    many, enough = b"[" + b"1," * 450_000 + b"1]", b"[" + b"1," * 50_000 + b"1]"
+
+    with pytest.raises(Unreadable) as caught:
+        read_yaml(many)
+
+    assert caught.value.code == "too_many_parts"
+    assert "more than 100,000 keys and values" in caught.value.detail
+    assert len(read_yaml(enough)) == 50_001
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
