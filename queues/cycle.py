@@ -23,8 +23,9 @@ LOCK = 0x71DE  # any number that nothing else in the database locks
 MOST_TURNS = 20
 # A run ends in time for others; the next wake-up goes on.
 LONGEST_RUN_SECONDS = 20.0
-# Between two turns the loop rests as long as a turn took, so that a stream of wake-ups is answered by fewer, fuller
+# After a turn the loop rests so many times as long as that took: a stream of wake-ups is answered by fewer, fuller
 # turns, and what it admitted gets its share of the machine.
+BREATH = 2
 LONGEST_BREATH_SECONDS = 0.25
 
 Clock = Callable[[], datetime]
@@ -42,10 +43,11 @@ def run_cycle(clock: Clock, *, decide: Decide = REMEMBERING) -> int:
             if not mine:
                 return turns
             turn(clock(), decide)
+            # With the lock: else another worker would take the next wake-up at once.
+            time.sleep(min(BREATH * (time.monotonic() - begun), LONGEST_BREATH_SECONDS))
         turns += 1
         if hints.version() == wanted:
             return turns
-        time.sleep(min(time.monotonic() - begun, LONGEST_BREATH_SECONDS))
     hints.wake()
     return turns
 

@@ -30,8 +30,9 @@ WAITS_OR_RUNS = (TaskState.PENDING, TaskState.RUNNING)
 class Findings:
     """What a pass found: pods to pin, objects without a wave, jobs that moved, whether nodes changed or tasks ended.
 
-    ``held`` are the tasks that held as it began. ``adopted``: jobs came or went with objects that people made;
-    ``refused`` are those that cannot be jobs, with what is to be told.
+    ``wishes``: something did not go as hoped, so that clusters may have to be told. ``held`` are the tasks that held
+    as it began. ``adopted``: jobs came or went with objects that people made; ``refused`` are those that cannot be
+    jobs, with what is to be told.
     """
 
     pins: list[Pin] = field(default_factory=list)
@@ -39,6 +40,7 @@ class Findings:
     jobs: set[int] = field(default_factory=set)
     nodes: bool = False
     freed: bool = False
+    wishes: bool = False
     held: set[TaskKey] = field(default_factory=set)
     adopted: bool = False
     refused: list[tuple[Offer, str]] = field(default_factory=list)
@@ -97,7 +99,9 @@ def _follow(waves: QuerySet[Wave], view: View, places: Places, now: datetime) ->
         )
         findings.jobs |= moved.jobs
         findings.freed |= moved.ended
+        findings.wishes |= moved.due
         rough += moved.left
+    findings.wishes |= bool(rough)
     for sight in rough:
         _move(sight, view, places, now, findings)
     return findings

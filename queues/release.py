@@ -68,43 +68,47 @@ FENCES = Fences()
 
 
 def release_due(clock: Clock, *, clusters: Mapping[str, Cluster], fences: Fences = FENCES) -> int:
-    """Tell the clusters all that is due; return how many waves were told."""
+    """Tell the clusters all that is due; return how many waves were told.
+
+    What becomes due meanwhile comes with a hint of its own: only what the answers themselves bring is looked for again.
+    """
     told, end = 0, clock() + LONGEST_RUN
     with ThreadPoolExecutor(THREADS, thread_name_prefix="release") as threads:
-        while clock() < end:
+        more = True
+        while more and clock() < end:
             kept = tails.keep_due(clock, clusters=clusters, threads=threads)
             lease = clock() + LEASE
             waves = take(clock(), lease)
-            if not waves and not kept:
-                break
-            write(_tell(waves, clusters, fences, threads), lease=lease, now=clock())
             told += len(waves)
+            again = bool(waves) and write(_tell(waves, clusters, fences, threads), lease=lease, now=clock())
+            more = again or len(waves) == BATCH or kept == tails.BATCH
     return told + removals.remove_due(clock, clusters=clusters)
 
 
 def take(now: datetime, lease: datetime) -> list[Wave]:
     """Lease what is due, oldest first, passing over what other workers have."""
+    # A cluster that does not answer would keep every thread waiting, and the other clusters with them.
+    reachable = Wave.objects.filter(wish_due_at__lte=now, cluster__unreachable_since=None)
+    due = reachable.order_by("wish_due_at", "id")
+    due = due.exclude(Q(tails.awaited(now), wish=Wish.STOP))
     with transaction.atomic():
-        # A cluster that does not answer would keep every thread waiting, and the other clusters with them.
-        reachable = Wave.objects.filter(wish_due_at__lte=now, cluster__unreachable_since=None)
-        due = reachable.order_by("wish_due_at", "id")
-        due = due.exclude(Q(tails.awaited(now), wish=Wish.STOP))
         ids = list(due.select_for_update(of=("self",), skip_locked=True).values_list("id", flat=True)[:BATCH])
         Wave.objects.filter(id__in=ids).update(wish_due_at=lease)
     rows = Wave.objects.filter(id__in=ids).order_by("id")
     return list(rows.select_related("cluster", "base", "job__team", "job__queue", "job__priority_class"))
 
 
-def write(answers: Sequence[Answer], *, lease: datetime, now: datetime) -> None:
-    """Write down what clusters answered, where the lease still stands."""
+def write(answers: Sequence[Answer], *, lease: datetime, now: datetime) -> bool:
+    """Write down what clusters answered, where the lease still stands; return whether that may have made wishes due."""
     done = [answer.wave for answer in answers if answer.error is None]
-    _write_launched([wave for wave in done if wave.wish == Wish.LAUNCH], lease, now)
+    late = _write_launched([wave for wave in done if wave.wish == Wish.LAUNCH], lease, now)
     stopped = [wave.id for wave in done if wave.wish == Wish.STOP]
     told = Wave.objects.filter(id__in=stopped, wish=Wish.STOP, wish_due_at=lease)
     told.update(wish_due_at=None, stopped_at=now, wish_error="")
     for answer in answers:
         if answer.error is not None:
             _write_error(answer.wave, answer.error, lease, now)
+    return late or len(done) < len(answers)
 
 
 def _tell(
@@ -153,7 +157,10 @@ def _outcome(verb: Callable[[], None]) -> Exception | None:
     return None
 
 
-def _write_launched(waves: Sequence[Wave], lease: datetime, now: datetime) -> None:
+def _write_launched(waves: Sequence[Wave], lease: datetime, now: datetime) -> bool:
+    """Note what was launched; return whether some of it was told to stop meanwhile."""
+    if not waves:
+        return False
     with transaction.atomic():
         # Jobs before waves, as reconcile locks them; else the events' foreign keys lock them last, at commit.
         jobs = Job.objects.filter(id__in={wave.job_id for wave in waves}).order_by("id").select_for_update(no_key=True)
@@ -174,7 +181,7 @@ def _write_launched(waves: Sequence[Wave], lease: datetime, now: datetime) -> No
         )
     # Told to stop while it was being launched: what may have been created after the stop has to go too.
     late = [wave.id for wave in waves if wave.id not in ids]
-    Wave.objects.filter(id__in=late, wish=Wish.STOP).update(wish_due_at=now, stopped_at=None)
+    return bool(Wave.objects.filter(id__in=late, wish=Wish.STOP).update(wish_due_at=now, stopped_at=None))
 
 
 def _write_error(wave: Wave, error: Exception, lease: datetime, now: datetime) -> None:

@@ -40,9 +40,11 @@ def remove_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster]
 
 def take(now: datetime, lease: datetime) -> list[Eviction]:
     """Lease the evictions that are due at clusters that answer."""
+    reachable = Eviction.objects.filter(due_at__lte=now, wave__cluster__unreachable_since=None)
+    due = reachable.order_by("due_at", "id")
+    if not due.exists():
+        return []
     with transaction.atomic():
-        reachable = Eviction.objects.filter(due_at__lte=now, wave__cluster__unreachable_since=None)
-        due = reachable.order_by("due_at", "id")
         ids = list(due.select_for_update(of=("self",), skip_locked=True).values_list("id", flat=True)[:BATCH])
         Eviction.objects.filter(id__in=ids).update(due_at=lease)
     rows = Eviction.objects.filter(id__in=ids).select_related("wave__cluster", "wave__job__team").order_by("id")

@@ -31,10 +31,14 @@ Look = Callable[[Wave, Sequence[Task]], Sight]
 
 @dataclass(slots=True, kw_only=True)
 class Moved:
-    """What became of some sights: jobs that moved, tasks that ended, and the sights that are to go one by one."""
+    """What became of some sights: jobs that moved, tasks that ended, and the sights that are to go one by one.
+
+    ``due``: clusters can be told at once to remove what has ended.
+    """
 
     jobs: set[int] = field(default_factory=set)
     ended: bool = False
+    due: bool = False
     left: list[Sight] = field(default_factory=list)
 
 
@@ -66,6 +70,7 @@ def move(sights: Sequence[Sight], look: Look, *, now: datetime) -> Moved:
             _write(going, now)
     moved.jobs = {sight.wave.job_id for sight in going}
     moved.ended = any(sight.ended for sight in going)
+    moved.due = not settings.TIDEGATE_KEEP_SECONDS and any(not sight.holds for sight in going)
     return moved
 
 

@@ -72,9 +72,11 @@ def keep_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster], 
 
 def take(now: datetime, lease: datetime) -> list[KeptLog]:
     """Lease the tails that are due at clusters that answer."""
+    reachable = KeptLog.objects.filter(due_at__lte=now, task__wave__cluster__unreachable_since=None)
+    due = reachable.order_by("due_at", "task_id")
+    if not due.exists():
+        return []
     with transaction.atomic():
-        reachable = KeptLog.objects.filter(due_at__lte=now, task__wave__cluster__unreachable_since=None)
-        due = reachable.order_by("due_at", "task_id")
         ids = list(due.select_for_update(of=("self",), skip_locked=True).values_list("task_id", flat=True)[:BATCH])
         KeptLog.objects.filter(task__in=ids).update(due_at=lease)
     rows = KeptLog.objects.filter(task__in=ids).select_related("task__wave__cluster", "task__wave__job__team")

@@ -64,6 +64,8 @@ class View:
     def take(self, change: Change) -> None:
         """Follow one change; a pod of ours deleted after its end is kept until ``settle``, to record its end."""
         self.position = change.position or self.position
+        if not change.deleted and self._shows(change.seen):
+            return  # what changed is nothing that counts here
         match change.seen:
             case NodeSeen() as node:
                 self.machines.add(node.name)
@@ -94,6 +96,11 @@ class View:
                 self.offers.pop(offer.uid, None)
                 if not change.deleted:
                     self.offers[offer.uid] = offer
+
+    @property
+    def touched(self) -> bool:
+        """Whether anything changed since the last ``settle``."""
+        return bool(self.waves or self.machines or self.places or self.active or self.offered)
 
     def settle(self) -> None:
         """Forget what was touched, and the pods that were deleted after their end."""
@@ -132,6 +139,18 @@ class View:
             adopted = seen.name if seen.adopted else ""
             found[seen.wave] = _ref(seen.wave, seen.namespace, kind=seen.kind, adopted=adopted)
         return found
+
+    def _shows(self, seen: NodeSeen | PodSeen | WaveSeen | Offer) -> bool:
+        """Tell whether that is what is known already."""
+        match seen:
+            case NodeSeen():
+                return self.nodes.get(seen.name) == seen
+            case PodSeen():
+                return self._pods.get(seen.uid) == self._claimed(seen)
+            case WaveSeen():
+                return self._objects.get(seen.uid) == seen
+            case Offer():
+                return False  # it may be a wave's no more
 
     def _claimed(self, pod: PodSeen) -> PodSeen:
         """Return a pod as its wave's whose object could not give it our labels, but is known by name."""

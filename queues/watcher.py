@@ -29,8 +29,10 @@ log = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
-# Changes that come within this are taken together.
+# Changes that come within this are taken together; where many come, within twice the time that the last ones took, so
+# that fewer, fuller passes follow a cluster that is busy.
 WINDOW_SECONDS = 0.05
+LONGEST_WINDOW_SECONDS = 0.25
 # A watch is opened anew this often, so that one that fell silent, or was left, does not stay.
 STREAM_SECONDS = 10.0
 LOOK_SECONDS = 1.0
@@ -135,14 +137,17 @@ class Follower:
         view = self.list()
         end = time.monotonic() + settings.TIDEGATE_RELIST_SECONDS
         begun = looked = heard = time.monotonic()
+        window = WINDOW_SECONDS
         feed = Feed(self.cluster, view)
         try:
             while self.lease.mine and not stop.is_set() and (now := time.monotonic()) < end:
-                changes = feed.gather(wait=min(LOOK_SECONDS, end - now))
+                changes = feed.gather(wait=min(LOOK_SECONDS, end - now), window=window)
                 if changes is None:
                     feed = Feed(self.cluster, view)
                 elif changes:
+                    since = time.monotonic()
                     self.take(view, changes)
+                    window = min(max(WINDOW_SECONDS, 2 * (time.monotonic() - since)), LONGEST_WINDOW_SECONDS)
                 # Silence says nothing; a stream that ended without an error does.
                 if changes != [] and now - heard > HEARD_SECONDS:
                     heard = now
@@ -176,6 +181,8 @@ class Follower:
         """Bring the rows in line that changes touch."""
         for change in changes:
             view.take(change)
+        if not view.touched:
+            return
         findings = follow(self._id(), view, now=self.clock())
         view.settle()
         self._act(findings)
@@ -194,7 +201,7 @@ class Follower:
                 log.warning("telling %s on cluster %s: %s; the next list tries again", offer.name, self.name, error)
         if findings.freed or findings.nodes or findings.adopted:
             hints.wake()
-        if findings.freed:
+        if findings.wishes:
             hints.tell_clusters()
         if findings.jobs:
             hints.tell_pages("jobs", "queue", *topics_of(findings.jobs))

@@ -136,10 +136,9 @@ class Tidegate:
         told: set[int] = set()
         last = 0
         while not self.stop.wait(LOOK_SECONDS):
-            rows = besideworld.events(max(0, last - BEHIND), tuple(WORDS))
+            rows = besideworld.events(max(0, last - BEHIND), tuple(WORDS), known=told)
             now = time.monotonic()
             for pk, name, kind in rows:
-                if pk not in told:
-                    told.add(pk)
-                    tell(name, WORDS[kind], now)
-                    last = max(last, pk)
+                told.add(pk)
+                tell(name, WORDS[kind], now)
+                last = max(last, pk)

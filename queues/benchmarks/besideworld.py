@@ -1,7 +1,7 @@
 """Teams, quotas and priorities like those of a side-by-side load, and what became of its jobs."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -75,10 +75,11 @@ def ensure_namespaces(kubeconfig: str) -> None:
     cluster.close()
 
 
-def events(after: int, kinds: Sequence[str]) -> list[tuple[int, str, str]]:
-    """Return id, job's name and type of events behind an id."""
+def events(after: int, kinds: Sequence[str], *, known: Collection[int]) -> list[tuple[int, str, str]]:
+    """Return id, job's name and type of the events behind an id that are not known yet."""
     rows = JobEvent.objects.filter(id__gt=after, type__in=kinds).order_by("id")
-    return list(rows.values_list("id", "job__name", "type"))
+    new = [pk for pk in rows.values_list("id", flat=True) if pk not in known]
+    return list(JobEvent.objects.filter(id__in=new).order_by("id").values_list("id", "job__name", "type"))
 
 
 def counts() -> dict[str, Any]:

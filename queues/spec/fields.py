@@ -252,7 +252,8 @@ def show(given: object) -> str:
     """Return what was given, short enough and sound enough to be shown."""
     text = given if isinstance(given, str) else repr(given) if not isinstance(given, bool) else str(given).lower()
     text = text[: MOST_SHOWN + 1]
-    text = "".join("\ufffd" if unsound(letter) else letter for letter in text)
+    if not text.isprintable():
+        text = "".join("\ufffd" if unsound(letter) else letter for letter in text)
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
 
 

@@ -1,6 +1,7 @@
 """What is said of jobs."""
 
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from rest_framework import serializers
@@ -211,7 +212,13 @@ class JobDetailOut(JobOut):
         """Return the row's fields and the detail's own as one object."""
         row = {each.name: getattr(detail.row, each.name) for each in fields(detail.row)}
         own = {each.name: getattr(detail, each.name) for each in fields(detail) if each.name != "row"}
-        return dict(cls({**row, **own, "may": sorted(detail.may)}).data)
+        return dict(_shape(cls).to_representation({**row, **own, "may": sorted(detail.may)}))
+
+
+@cache
+def _shape(shape: type[JobDetailOut]) -> JobDetailOut:
+    """Return a shape that is only read: to build its fields takes longer than to show a job with them."""
+    return shape()
 
 
 class SubmittedOut(JobDetailOut):
