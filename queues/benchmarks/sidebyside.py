@@ -19,7 +19,10 @@ SECONDS = 900
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One load: the driver's arguments, the bound and our target for the makespan in seconds, Kueue's as published."""
+    """One load: the driver's arguments, the bound and our target for the makespan in seconds, Kueue's as published.
+
+    ``scale`` or ``jobs`` say how large it is: a part has so many times fewer jobs, at the same times.
+    """
 
     name: str
     arguments: tuple[str, ...]
@@ -27,19 +30,25 @@ class Case:
     target: int
     peer: str
     evictions: int
-    # Jobs at most, in a workload taken in parts; None where the driver's scale says how many.
+    scale: float | None = None
     jobs: int | None = None
+
+    def size(self, part: int) -> tuple[str, ...]:
+        """Return the driver's arguments for how large the load is."""
+        if self.scale is not None:
+            return ("--scale", f"{self.scale / part:g}")
+        return ("--jobs", str(max(1, (self.jobs or 1) // part)))
 
 
 CASES = (
-    Case(name="calm", arguments=("baseline", "--scale", "0.02", "--stretch", "50"), bound="110 s", target=115,
+    Case(name="calm", arguments=("baseline", "--stretch", "50"), scale=0.02, bound="110 s", target=115,
          peer="Kueue 135 s", evictions=31),
     Case(name="drain", arguments=("drain",), bound="20 s", target=28, peer="Kueue 42 s", evictions=0, jobs=500),
     Case(name="burst", arguments=("burst",), bound="7-12 s (no queueing)", target=20, peer="Kueue 32.9 s", evictions=0,
          jobs=1000),
-    Case(name="base", arguments=("baseline", "--scale", "0.1", "--stretch", "1"), bound="7 s", target=60,
+    Case(name="base", arguments=("baseline", "--stretch", "1"), scale=0.1, bound="7 s", target=60,
          peer="Kueue 133 s", evictions=295),
-    Case(name="stretch", arguments=("baseline", "--scale", "0.1", "--stretch", "10"), bound="70 s", target=90,
+    Case(name="stretch", arguments=("baseline", "--stretch", "10"), scale=0.1, bound="70 s", target=90,
          peer="Kueue 278 s", evictions=343),
 )  # fmt: skip
 
@@ -51,10 +60,11 @@ def side_by_side(setting: Setting) -> Iterator[Result]:
     out: only ours), CASES some of the cases.
     """
     bench, plane = _path("SIDEBYSIDE", "sidebyside.py"), _path("CONTROLPLANE", "")
-    wanted = os.environ.get("CASES", "").split() or [case.name for case in CASES]
-    for case in CASES:
-        if case.name not in wanted:
-            continue
+    cases = {case.name: case for case in CASES}
+    wanted = os.environ.get("CASES", "").split() or list(cases)
+    if unknown := [name for name in wanted if name not in cases]:
+        raise NoTrace(f"there is no case {unknown[0]}: there are {', '.join(cases)}")
+    for case in (cases[name] for name in wanted):
         if os.environ.get("KUEUE"):
             beside = _play(bench, plane, case, setting, "--system", "kueue", "--controller", os.environ["KUEUE"],
                            "--qps", "500", "--burst", "1000")  # fmt: skip
@@ -72,12 +82,11 @@ def _path(name: str, inside: str) -> Path:
 def _play(bench: Path, plane: Path, case: Case, setting: Setting, *system: str) -> dict[str, object]:
     """Run the bench's own driver once; return what it wrote."""
     with tempfile.TemporaryDirectory(prefix="tidegate-beside-", ignore_cleanup_errors=True) as folder:
-        jobs = ("--jobs", str(max(1, case.jobs // setting.part))) if case.jobs else ()
         limits = ("--timeout", str(SECONDS / 2), "--wait-quiet", os.environ.get("WAIT_QUIET", "0"))
         where = ("--controlplane", str(plane), "--out", folder)
         path = os.pathsep.join((str(settings.BASE_DIR / "platform"), str(settings.BASE_DIR)))
         done = subprocess.run(  # noqa: S603  the bench that was named
-            [sys.executable, str(bench), *case.arguments, *jobs, *limits, *where, *system],
+            [sys.executable, str(bench), *case.arguments, *case.size(setting.part), *limits, *where, *system],
             check=False,
             env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,

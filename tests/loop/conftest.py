@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from clusters.emulator import Emulator
 from clusters.kube import connect
-from queues import tails
+from queues import cycle, tails
 from tests.loop.stage import Stage, machines
 from tests.queues.lab import Lab
 
@@ -23,6 +23,7 @@ def stage(
 ) -> Iterator[Stage]:
     settings.TIDEGATE_TEST_ANNOTATIONS = True
     settings.TIDEGATE_KEEP_SECONDS = 0
+    monkeypatch.setattr(cycle, "LONGEST_BREATH_SECONDS", 0.0)
     # No log is given up because the machine stands still for a while.
     monkeypatch.setattr(tails, "WAVE_WAITS", timedelta(minutes=5))
     with Emulator(nodes=machines()) as emulator:

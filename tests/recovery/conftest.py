@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from clusters.emulator import Emulator
 from clusters.kube import connect
-from queues import watcher
+from queues import cycle, watcher
 from tests.clusters.contract.ground import Site
 from tests.kubernetes.controlplane import ControlPlane
 from tests.kubernetes.proxy import Proxy
@@ -51,6 +51,7 @@ def quick(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.TIDEGATE_TEST_ANNOTATIONS = True
     settings.TIDEGATE_KEEP_SECONDS = 0
     settings.TIDEGATE_RELIST_SECONDS = 3
+    monkeypatch.setattr(cycle, "LONGEST_BREATH_SECONDS", 0.0)
     monkeypatch.setattr(watcher, "LONGEST_PAUSE", 0.5)
     monkeypatch.setattr(watcher, "LEAST_BETWEEN_LISTS", 0.3)
 
