@@ -1,5 +1,7 @@
+import time
 from collections.abc import Callable
 from threading import Barrier, Event, Thread
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection, connections
@@ -105,6 +107,27 @@ def test_a_wake_up_during_a_cycle_makes_its_worker_go_again(town: Lab) -> None:
 
     assert turns == 2
     assert calls == [0, 1]
+
+
+@pytest.mark.usefixtures("town")
+def test_a_wake_up_while_the_loop_rests_is_answered_by_who_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    others: list[int] = []
+
+    def woken_elsewhere() -> None:
+        hints.bump()
+        others.append(run_cycle(lambda: NOW, decide=nothing))
+
+    def rest(_: float) -> None:
+        if not others:
+            apart(woken_elsewhere).join()
+
+    monkeypatch.setattr(
+        cycle, "time", SimpleNamespace(monotonic=time.monotonic, perf_counter=time.perf_counter, sleep=rest)
+    )
+
+    turns = run_cycle(lambda: NOW, decide=nothing)
+
+    assert (turns, others) == (2, [0])
 
 
 @pytest.mark.usefixtures("town")

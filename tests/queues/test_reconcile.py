@@ -534,6 +534,22 @@ def test_a_change_moves_only_what_it_touches(lab: Lab, cluster: Cluster) -> None
     assert (state(touched), state(untouched)) == ("running", "admitted")
 
 
+def test_a_change_in_which_nothing_differs_that_counts_touches_nothing(lab: Lab, cluster: Cluster) -> None:
+    _, wave = admitted(lab)
+    cluster.run(wave, RUNNING)
+    cluster.look()
+    view = cluster.view()
+    again = [*cluster.nodes.values(), *cluster.pods.values(), *cluster.objects.values()]
+    for seen in again:
+        view.take(Change(seen=seen, position={"pods": "7"}))
+    nothing = view.touched
+
+    view.take(Change(seen=replace(next(iter(cluster.nodes.values())), cordoned=True)))
+
+    assert len(again) > 2
+    assert (nothing, view.touched, view.position) == (False, True, {"pods": "7"})
+
+
 def test_the_end_of_a_pod_that_is_deleted_in_the_same_moment_is_recorded(lab: Lab, cluster: Cluster) -> None:
     job, wave = admitted(lab)
     cluster.run(wave, RUNNING)
