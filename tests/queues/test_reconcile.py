@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from clusters.port import Change
+from clusters.port import Change, NodeSeen, PodSeen, WaveSeen
 from queues import services
 from queues.models import Job, Task, Wave
 from queues.reconcile import awaits_list, follow
@@ -539,7 +539,8 @@ def test_a_change_in_which_nothing_differs_that_counts_touches_nothing(lab: Lab,
     cluster.run(wave, RUNNING)
     cluster.look()
     view = cluster.view()
-    again = [*cluster.nodes.values(), *cluster.pods.values(), *cluster.objects.values()]
+    again: list[NodeSeen | PodSeen | WaveSeen] = [*cluster.nodes.values(), *cluster.pods.values()]
+    again += cluster.objects.values()
     for seen in again:
         view.take(Change(seen=seen, position={"pods": "7"}))
     nothing = view.touched
