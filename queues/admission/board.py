@@ -54,6 +54,7 @@ class Board(Usage):
         self.kept: dict[int, Room] = {}
         self.coming: dict[int, Room] = {}
         self.leaving_until: list[tuple[Milliseconds, dict[int, Room]]] = []
+        self.touched: dict[int, Room] | None = None
         self._reserved: dict[int, Room] = {}
         self._freed: dict[int, Room] = {}
         self._reduced: dict[int, Room] = {}
@@ -185,6 +186,8 @@ class Board(Usage):
 
     def shift(self, node: int, room: Room) -> None:
         """Add free room to a node (negative: take it), in what everybody sees."""
+        if self.touched is not None and node not in self.touched and (kind := self.ground.where.get(node)) is not None:
+            self.touched[node] = (kind.units, kind.cpu, kind.memory, kind.pods)
         self.ground.shift(node, room)
         if node in self.ground.where:
             for key, view in self._views.items():
@@ -227,7 +230,7 @@ class Board(Usage):
         """Count an admission everywhere."""
         case = asker.case
         self.log.append(Entry(case, option, placed, queue, user, asker.ends))
-        self.moves.append((case.place, option))
+        self.moves.append(case.place)
         self.drop_plan(asker.job)
         self._tell_plans(case, option, placed, asker.ends, asker.job)
         for node, room in rooms(option, placed).items():
@@ -269,9 +272,12 @@ class Board(Usage):
         """Let planned starts count what will still be in use at their time."""
         for plan in self.plans:
             if plan.at is not None and (ends is None or ends > plan.at):
-                self.turn += 1
+                self.tight += 1
+                was_short = plan.short()
                 if job not in plan.counted:
                     plan.change(case.place, dict(option.needs), sign)
+                if sign < 0 or plan.short() is not was_short:
+                    self.turn += 1
                 for node, room in rooms(option, placed).items():
                     plan.free(node, negative(room) if sign > 0 else room)
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from queues.admission.board import Board
+from queues.admission.exchange import Exchange
 from queues.admission.outcome import Eviction
 from queues.admission.plans import Asker
 from queues.admission.reclaim import Recall
@@ -111,11 +112,13 @@ class Claims:
         """Evict, reserve, and start at once where nobody needs time to leave."""
         board = self._board
         self._record.claims += 1
+        exchange = None if recall.taken_over else Exchange(board)
         for claim in recall.taken_over:
             board.release(claim)
         board.drop_plan(asker.job)
         self._last += 1
         due, rest = self._turn(recall.victims)
+        attempts = {victim.attempt: board.running[victim.attempt] for victim in recall.victims}
         job = asker.job if asker.job is not None else 0
         for victim in due:
             self._go(victim, self._last, job, recall.rule, exact=recall.exact)
@@ -134,3 +137,6 @@ class Claims:
             self._admit(asker, option, claim, job_class)
         else:
             board.reserve(claim)
+        if exchange is not None:
+            teams = (attempts[victim.attempt].team for victim in recall.victims)
+            exchange.close({asker.case.place, *(board.tree.number[team] for team in teams)})

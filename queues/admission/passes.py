@@ -1,5 +1,6 @@
 """The passes of a cycle: guaranteed demand first, then borrowers, then holds and surplus (SEMANTICS 4)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from queues.admission.board import Board
@@ -15,7 +16,7 @@ from queues.admission.rooms import plus, rooms
 from queues.admission.roster import Roster
 from queues.admission.shapes import Option
 from queues.admission.surplus import Surplus
-from queues.admission.tournament import Candidate, Choose, Tournament
+from queues.admission.tournament import Candidate, Tournament
 from queues.admission.world import Heads, JobClass, Standing, Waiting
 
 
@@ -37,7 +38,14 @@ class _Choice:
     ready: bool
     inside: bool
     version: int = -1
-    turn: int = -1
+    turn: tuple[int, int] = (-1, -1)
+
+
+Found = tuple[Option | None, bool]
+"""What a stream's head would take, and whether it could start there at once."""
+
+Find = Callable[[Stream], Found]
+NOTHING: Found = (None, False)
 
 
 class Passes:
@@ -50,7 +58,7 @@ class Passes:
         self._unfinished = {claim.job_class for claim in board.world.claims}
         self._failed: set[tuple[Case, int, int]] = set()
         self._chosen: dict[tuple[int, int], _Choice] = {}
-        self._full: dict[Case, int] = {}
+        self._full: dict[Case, tuple[int, int]] = {}
         self._preempting = {
             board.tree.number[queue.team] for queue in board.queues.values() if queue.preempt_within_team
         }
@@ -118,32 +126,30 @@ class Passes:
         """Return the first option that is inside and admissible, else the first inside."""
         return self._remembered(stream, 1, self._find_inside)
 
-    def _find_inside(self, stream: Stream) -> Option | None:
+    def _find_inside(self, stream: Stream) -> Found:
         board, case = self._board, stream.case
         inside = [row for row in case.shape.options if board.inside(case, row) and board.covered(case, row)]
         if not inside:
-            return None
+            return NOTHING
         asker = stream.asker()
         for option in inside:
             if board.admissible(asker, option):
-                return option
+                return option, True
         for option in inside:
             if self._from_surplus(stream, option) is not None:
-                return option
-        return inside[0]
+                return option, False
+        return inside[0], False
 
-    def _remembered(self, stream: Stream, number: int, find: Choose) -> Option | None:
+    def _remembered(self, stream: Stream, number: int, find: Find) -> Option | None:
         """Ask again only where steps since may have changed the answer: others' starts leave an answer without room."""
         if stream.head is None:
             return None
-        key, version, turn = (stream.head.id, number), self.record.version, self._board.turn
+        board, place = self._board, stream.case.place
+        key, version, turn = (stream.head.id, number), self.record.version, board.turn_of(place)
         known = self._chosen.get(key)
         if known is None or not (known.version == version or (known.turn == turn and self._stands(stream, known))):
-            option = find(stream)
-            ready = option is not None and self._board.admissible(stream.asker(), option)
-            known = _Choice(option, ready, inside=number == 1)
-            self._chosen[key] = known
-            turn = self._board.turn
+            known = self._chosen[key] = _Choice(*find(stream), inside=number == 1)
+            turn = board.turn_of(place)
         known.version, known.turn = version, turn
         return known.option
 
@@ -317,28 +323,28 @@ class Passes:
             stream.skip()
         return None
 
-    def _find_borrowed(self, stream: Stream) -> Option | None:
+    def _find_borrowed(self, stream: Stream) -> Found:
         board, case = self._board, stream.case
         if stream.head is not None and stream.head.evictions < board.world.policy.max_evictions and self._no_room(case):
-            return None
+            return NOTHING
         asker = stream.asker()
         for option in case.shape.options:
             if self._may_borrow(stream, option, stream.head) and board.admissible(asker, option):
-                return option
+                return option, True
         for option in case.shape.options:
             if self._may_borrow(stream, option, stream.head) and self._from_surplus(stream, option) is not None:
-                return option
+                return option, False
         if stream.queue.preempt_within_team:
             for option in case.shape.options:
                 if not self._may_borrow(stream, option, stream.head):
                     continue
                 if self._claimant(stream, option).within_team() is not None:
-                    return option
-        return None
+                    return option, False
+        return NOTHING
 
     def _no_room(self, case: Case) -> bool:
         """Whether no job of the case can find room any more in this turn of the board."""
-        turn = self._board.turn
+        turn = self._board.turn_of(case.place)
         if self._full.get(case) != turn:
             if self._may_borrow_at_all(case):
                 return False

@@ -75,6 +75,10 @@ class Plan:
             for left, part in zip(spare, self.needs[node], strict=True)
         ):
             return True
+        return self.short()
+
+    def short(self) -> bool:
+        """Whether the plan will no longer find its quota; then it binds nobody's."""
         return any(short(line, self.case.place) for line in self.lines.values())
 
     def change(self, place: int, units: dict[int, int], sign: int) -> None:

@@ -1,15 +1,16 @@
 """Claims: who may have units back, from whom, and which victims cost least (SEMANTICS 8)."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import lcm
 
 from queues.admission.board import Board
-from queues.admission.nodes import Ground
+from queues.admission.nodes import Ground, Room
 from queues.admission.placement import witness
 from queues.admission.plans import Asker, Plan
 from queues.admission.quota import Line, units_of
-from queues.admission.rooms import least, minus, negative, rooms_of
+from queues.admission.rooms import least, minus, negative, plus, rooms_of
 from queues.admission.shapes import Option
 from queues.admission.victims import Candidate, Costs, Key, dispute, portions, surplus_order
 from queues.admission.world import Attempt, Claim, Placed, Queue, Standing, Victim
@@ -46,6 +47,7 @@ class Claimant:
         self._base = base
         self._user = user
         self._given_back = [0, 0]
+        self._freed: dict[Candidate, tuple[dict[int, Room], dict[int, int]]] = {}
         self._young = young
         self._lines: dict[int, Line] = {}
         self._ground: Ground | None = None
@@ -301,10 +303,31 @@ class Claimant:
 
     def _put(self, chosen: Iterable[Candidate], sign: int = 1) -> None:
         """Let candidates be gone in the trial (``sign`` -1: be there again)."""
+        units: Counter[tuple[int, int]] = Counter()
+        lost: Counter[int] = Counter()
+        rooms: dict[int, Room] = {}
         for candidate in chosen:
-            self._use(candidate.attempt, candidate.rows, candidate.needs, -sign)
-            for node, room in rooms_of(candidate.attempt, candidate.rows).items():
-                self._trial.shift(node, room if sign > 0 else negative(room))
+            freed, elsewhere = self._freed_by(candidate)
+            for flavor, count in candidate.needs.items():
+                units[candidate.place, flavor] += count
+                lost[flavor] += elsewhere.get(flavor, 0)
+            for node, room in freed.items():
+                rooms[node] = plus(rooms[node], room) if node in rooms else room
+        for (place, flavor), count in units.items():
+            self._lines[flavor].take(place, -count * sign)
+        for flavor, count in lost.items():
+            if count:
+                self._lines[flavor].install(-count * sign)
+        for node, room in rooms.items():
+            self._trial.shift(node, room if sign > 0 else negative(room))
+
+    def _freed_by(self, candidate: Candidate) -> tuple[dict[int, Room], dict[int, int]]:
+        """Return the room by node, and the units on unusable nodes by flavor, of what goes with a candidate."""
+        known = self._freed.get(candidate)
+        if known is None:
+            attempt, rows = candidate.attempt, candidate.rows
+            known = self._freed[candidate] = (rooms_of(attempt, rows), self._board.elsewhere(attempt, rows))
+        return known
 
     def _removable(self, chosen: list[Candidate], lines: dict[int, Line]) -> bool:
         """Whether removals, own victims first and smallest first, find every node above its S; ``lines``: before any.

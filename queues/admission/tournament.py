@@ -223,6 +223,7 @@ class Watch:
         """Look at the board as it is now."""
         self._board = board
         self._turn = -1
+        self._tight = board.tight
         self._seen = len(board.moves)
         self._wishes: set[tuple[Ground, Option]] = set()
         self._most: dict[tuple[int, int], int] = {}
@@ -254,13 +255,14 @@ class Watch:
         moves = board.moves[self._seen :]
         self._seen = len(board.moves)
         if self._turn != board.turn:
-            self._turn = board.turn
+            self._turn, self._tight = board.turn, board.tight
             self._wishes.clear()
-            return Seen(turned=True, moved={place for place, _ in moves}, places=None)
-        moved = {place for place, _ in moves}
+            return Seen(turned=True, moved=set(moves), places=None)
+        moved = set(moves)
         lost = [wish for wish in self._wishes if moves and not fits(*wish)]
         self._wishes.difference_update(lost)
-        if lost:
+        if lost or self._tight != board.tight:
+            self._tight = board.tight
             return Seen(turned=False, moved=moved, places=None)
         places = set(moved)
         for top in {board.tree.path[place][-1] for place in moved}:

@@ -1,5 +1,7 @@
 """Quota, users and names as they stand after everything decided so far."""
 
+from collections import Counter
+
 from queues.admission.frame import Frame
 from queues.admission.plans import Case
 from queues.admission.quota import Line, units_of
@@ -16,8 +18,9 @@ def copies(lines: dict[int, Line]) -> dict[int, Line]:
 class Usage:
     """What teams and users have: ``lines`` counts all that is in use, ``hard`` leaves soft surplus out.
 
-    ``moves`` are the steps that took quota and room, in order; ``turn`` changes with everything else that may change
-    what others can do: a step leaves those without room without, a turn may not.
+    ``moves`` are the teams whose steps took quota and room, in order; ``turn`` changes with everything else that may
+    change what others can do: a step leaves those without room without, a turn may not. ``turns`` are those of single
+    teams, and ``tight`` changes where a planned start leaves less to others.
     """
 
     def __init__(
@@ -39,7 +42,9 @@ class Usage:
         self.queues = self.frame.queues
         self.classes = self.frame.classes(world)
         self.turn = 0
-        self.moves: list[tuple[int, Option]] = []
+        self.tight = 0
+        self.turns: Counter[int] = Counter()
+        self.moves: list[int] = []
         self.used_value: dict[tuple[int, int], int] = {}
         self.used_in_team: dict[tuple[int, int], int] = {}
         self.used_in_queue: dict[tuple[int, int], int] = {}
@@ -112,6 +117,10 @@ class Usage:
             return queue.name
         path = self.tree.path[self.tree.number[queue.team]]
         return next((self.team(place).name for place in path if self.team(place).paused), None)
+
+    def turn_of(self, place: int) -> tuple[int, int]:
+        """Return what changes when a team may have gained something otherwise than by others' steps."""
+        return self.turn, self.turns[place]
 
     # --- names
 
@@ -191,7 +200,7 @@ class Usage:
 
     def suppose(self, case: Case, option: Option, user: int, times: int) -> None:
         """Count ``times`` admissions as usage, without nodes: the turns that come next see it."""
-        self.moves.append((case.place, option))
+        self.moves.append(case.place)
         for flavor, units in option.needs:
             self.use(case.place, flavor, units * times, firm=case.shape.firm)
             self.count_user(case.place, None, user, flavor, units * times)

@@ -61,7 +61,9 @@ class Costs:
         self._place = place
         self._option = option
         self._lines = lines
-        self._alike: dict[object, tuple[int, int, tuple[tuple[int, Fraction], ...]]] = {}
+        self._alike: dict[object, tuple[int, int]] = {}
+        self._known: dict[Candidate, int] = {}
+        self._shares: dict[int, tuple[int, Fraction]] = {}
 
     def key(self, chosen: list[Candidate]) -> Key:
         """Return the costs in the order in which they count; the smallest key wins."""
@@ -78,16 +80,19 @@ class Costs:
         )
 
     def of_one(self, candidate: Candidate) -> Key:
-        """Return the costs of a candidate alone; what is the same for all of its size in its team is found once."""
-        attempt = candidate.attempt
-        alike = (candidate.place, candidate.own, tuple(candidate.everything.items()))
+        """Return the costs of a candidate alone; what is the same for all of its size in teams alike is found once."""
+        attempt, place = candidate.attempt, candidate.place
+        lines = [self._line(flavor) for flavor in candidate.everything]
+        state = tuple([(line.usage[place], line.subtree[place], line.local[place]) for line in lines])
+        parent = self._board.tree.parent[place]
+        alike = (parent, candidate.own, tuple(candidate.everything.items()), state)
         known = self._alike.get(alike)
         if known is None:
-            infinite, share = self._share(candidate)
             one = [candidate]
-            known = self._alike[alike] = (self._would_claim(one), self._shortfall(one), ((-infinite, -share),))
-        claimed, short, shares = known
-        return (claimed, short, self.cost(candidate), 1, shares, (-attempt.number,), (-attempt.id,))
+            known = self._alike[alike] = (self._would_claim(one), self._shortfall(one))
+        infinite, share = self._share(candidate)
+        shares = ((-infinite, -share),)
+        return (known[0], known[1], self.cost(candidate), 1, shares, (-attempt.number,), (-attempt.id,))
 
     def _value(self, needs: dict[int, int]) -> int:
         return sum(self._board.flavors[flavor].value * units for flavor, units in needs.items())
@@ -139,19 +144,26 @@ class Costs:
 
     def cost(self, candidate: Candidate) -> int:
         """Return what is lost: value x units x (restart cost + unsaved work), dearer for those evicted before."""
+        known = self._known.get(candidate)
+        if known is not None:
+            return known
         attempt, policy = candidate.attempt, self._board.world.policy
         saved = attempt.since if attempt.saved is None else max(attempt.since, attempt.saved)
         unsaved = min(MOST_UNSAVED, max(0, self._board.world.now - saved))
-        return self._value(candidate.all_needs()) * (policy.restart_cost + unsaved) * (1 + attempt.evictions)
+        worth = self._value(candidate.all_needs())
+        known = self._known[candidate] = worth * (policy.restart_cost + unsaved) * (1 + attempt.evictions)
+        return known
 
     def _share(self, candidate: Candidate) -> tuple[int, Fraction]:
-        board = self._board
-        path, _ = dispute(self._board.tree, self._place, candidate.place)
-        node = path[-1] if path else candidate.place
-        above, weight = borrowed(board.hard, node), board.tree.weight[node]
-        if above and not weight:
-            return 1, Fraction(0)
-        return 0, Fraction(above, weight or 1)
+        known = self._shares.get(candidate.place)
+        if known is None:
+            board = self._board
+            path, _ = dispute(board.tree, self._place, candidate.place)
+            node = path[-1] if path else candidate.place
+            above, weight = borrowed(board.hard, node), board.tree.weight[node]
+            known = (1, Fraction(0)) if above and not weight else (0, Fraction(above, weight or 1))
+            self._shares[candidate.place] = known
+        return known
 
 
 def surplus_order(board: Board, place: int) -> list[tuple[Attempt, Placed]]:
