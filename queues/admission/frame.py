@@ -1,5 +1,7 @@
 """What stays the same from one decision to the next while only jobs come and go; worked out once and remembered."""
 
+from dataclasses import replace
+
 from queues.admission.lineup import Lineup
 from queues.admission.outcome import Verdict
 from queues.admission.plans import Case
@@ -44,12 +46,10 @@ class Frame:
         self.unusable = {node.flavor for node in world.nodes if node.state is not NodeState.READY}
 
     def move(self, world: World) -> None:
-        """Count what the attempts of a world hold, from what was counted before; unusable nodes are counted anew."""
+        """Take the classes of a world, and count what its attempts hold from what was counted before."""
         self._classes = (world, {row.id: row for row in world.classes})
-        if not self._all_ready:
-            return
         if self._settled is None or not self._settled.move(world):
-            self._settled = Settled(world, self.tree, self.lines(world, count_lost=False))
+            self._settled = Settled(world, self.tree, lines(replace(world, attempts=()), self.tree))
             if not self._settled.move(world):
                 self._settled = None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from queues.admission.nodes import Ground, survey
 from queues.admission.quota import Line, Tree
 from queues.admission.rooms import negative, rooms_of
-from queues.admission.world import Attempt, JobShape, Labels, World
+from queues.admission.world import Attempt, JobShape, Labels, NodeState, World
 
 MOST_KINDS = 20_000
 """Kinds of nodes remembered before all is counted anew."""
@@ -16,11 +16,12 @@ Tasks = tuple[int, int, int, int, Labels]
 
 
 class Settled:
-    """Rooms, quota and users with nothing decided yet; a board copies them. Only where all nodes are ready."""
+    """Rooms, quota and users with nothing decided yet; a board copies them."""
 
     def __init__(self, world: World, tree: Tree, lines: dict[int, Line]) -> None:
-        """Begin with empty nodes and the quota lines with nothing in use."""
+        """Begin with empty nodes and the quota lines with nothing in use, on unusable nodes neither."""
         self._tree = tree
+        self._unusable = {node.id for node in world.nodes if node.state is not NodeState.READY}
         self._known: dict[int, Attempt] = {}
         self._rows: Counter[tuple[int, int]] = Counter()
         self._values = {flavor.id: flavor.value for flavor in world.flavors}
@@ -92,6 +93,9 @@ class Settled:
                 self.lines[flavor].take(place, units)
                 if not soft:
                     self.hard[flavor].take(place, units)
+                if row.node in self._unusable:
+                    self.lines[flavor].install(units)
+                    self.hard[flavor].install(units)
                 if firm and not soft:
                     self.lines[flavor].take_firm(place, units)
                 # What leaves already cannot be taken back for the user's next job.
