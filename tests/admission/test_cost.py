@@ -8,6 +8,7 @@ from types import FrameType
 import pytest
 
 from queues.admission.decide import Memory, Outcome, decide
+from queues.admission.reasons import Code
 from queues.admission.world import Heads, World
 from queues.simulation import engine
 from queues.simulation.reading import parse
@@ -17,7 +18,7 @@ from tests.admission.site import Site
 from tests.simulation.timelines import timeline
 
 
-def steps(world: World, heads: Heads) -> Counter[str]:
+def steps(world: World, heads: Heads, memory: Memory | None = None) -> Counter[str]:
     """Count the calls of each function of the rules in one decision; finding a waiting job in its list is none."""
     counts: Counter[str] = Counter()
 
@@ -29,7 +30,7 @@ def steps(world: World, heads: Heads) -> Counter[str]:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        decide(world, heads)
+        decide(world, heads, memory)
     finally:
         sys.setprofile(before)
     return counts
@@ -58,6 +59,71 @@ def test_a_start_does_not_let_all_teams_be_asked_again() -> None:
     counts = [steps(site.world(), site.heads())["_ask"] for site in (full(5, waiting=9), full(40, waiting=9))]
 
     assert counts[1] - counts[0] <= 35  # once for each further team, however many steps there are
+
+
+def test_with_a_memory_a_decision_does_not_count_what_runs_nor_look_at_every_class() -> None:
+    counts = []
+    for teams in (5, 40):
+        site, memory = full(teams, waiting=27), Memory()
+        decide(site.world(), site.heads(), memory)
+        counts.append(steps(site.world(), site.heads(), memory))
+
+    assert [found["_count"] + found["_add"] + found["takes_turns"] for found in counts] == [0, 0]
+
+
+def test_reasons_are_worked_out_only_when_they_are_read() -> None:
+    site = full(5, waiting=27)
+
+    counts = steps(site.world(), site.heads())
+
+    assert (counts["_of_option"], counts["of_class"]) == (0, 0)
+    assert {row.reason.code for row in decide(site.world(), site.heads()).verdicts} >= {Code.NO_FREE_CAPACITY}
+
+
+def test_what_is_said_again_is_the_very_same_object() -> None:
+    site, memory = full(5, waiting=27), Memory()
+
+    first, second = (tuple(decide(site.world(), site.heads(), memory).verdicts) for _ in range(2))
+
+    assert first
+    assert all(now is before for now, before in zip(second, first, strict=True))
+
+
+def test_what_is_said_of_a_class_follows_what_is_free() -> None:
+    site, memory = Site(), Memory()
+    site.node(8)
+    team = site.team(4, borrow=0)
+    site.runs(team, 1, units=2)
+    site.waits(team, 3, gang=1)
+    site.runs(site.team(4), 1, units=1)
+
+    before = decide(site.world(), site.heads(), memory).verdicts[0].reason
+    site.attempts.pop()
+    after = decide(site.world(), site.heads(), memory).verdicts[0].reason
+
+    assert (before.code, after.code) == (Code.TEAM_LIMIT, Code.TEAM_LIMIT)
+    assert (dict(before.numbers)["free"], dict(after.numbers)["free"]) == (5, 6)
+
+
+def claimed(teams: int) -> Site:
+    """Teams inside their guarantees with a waiting job each, and one team that has half of the GPUs of all others."""
+    site = Site()
+    site.node(2, count=2 * teams)
+    borrower = site.team(0)
+    for number in range(teams):
+        site.runs(borrower, 2 * number + 1, units=2)
+    for number in range(teams):
+        team = site.team(4)
+        site.runs(team, 2 * number + 2, units=2)
+        site.waits(team, 2, gang=1)
+    return site
+
+
+def test_a_claim_lets_only_the_teams_that_it_touches_be_asked_anew() -> None:
+    few, many = (steps(site.world(), site.heads()) for site in (claimed(4), claimed(16)))
+
+    assert (few["execute"], many["execute"]) == (4, 16)
+    assert many["_find_inside"] <= 4 * few["_find_inside"]
 
 
 @pytest.mark.parametrize("seed", range(12))
