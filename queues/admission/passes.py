@@ -286,7 +286,7 @@ class Passes:
         everything = {place for place in self._preempting if board.running_in[place] > 0}
         room = None if self._any_surplus() else self._borrowed_room
         able = self._roster.able(room, self._may_borrow_at_all, everything)
-        tournament = Tournament(board, able, self._borrowed_option, guaranteed=False)
+        tournament = Tournament(board, able, self._borrowed_option, guaranteed=False, over=self._is_over)
         while candidate := tournament.winner():
             stream, option = candidate.stream, candidate.option
             if self._may_start(stream, option):
@@ -341,6 +341,13 @@ class Passes:
                 if self._claimant(stream, option).within_team() is not None:
                     return option, False
         return NOTHING
+
+    def _is_over(self, stream: Stream) -> bool:
+        """Whether a stream has nothing to start any more; who was evicted often is asked, since it may back off."""
+        head = stream.head
+        if head is None:
+            return True
+        return head.evictions < self._board.world.policy.max_evictions and self._no_room(stream.case)
 
     def _no_room(self, case: Case) -> bool:
         """Whether no job of the case can find room any more in this turn of the board."""

@@ -15,7 +15,7 @@ def fits(ground: Ground, option: Option) -> bool:
     """Whether a witness exists now; where sums do not tell, it is tried out."""
     if len(option.patterns) == 1:
         tasks = option.tasks[0]
-        if all(room < tasks for room in ground.rooms(option.patterns[0]).values()):
+        if max(ground.rooms(option.patterns[0]).values(), default=0) < tasks:
             return False
         if tasks == 1 or not (option.together or option.topologies[0]):
             return True

@@ -34,14 +34,17 @@ class Candidate:
 
 
 Choose = Callable[[Stream], Option | None]
+Over = Callable[[Stream], bool]
+"""Whether it is sure without asking that a stream's class cannot take part any more."""
 
 
 class Lane:
     """The candidates of one leaf: by user where users share fairly, in one line where a queue says fifo."""
 
-    def __init__(self, board: Board, place: int, choose: Choose, *, user_limits: bool) -> None:
+    def __init__(self, board: Board, place: int, choose: Choose, *, user_limits: bool, over: Over | None) -> None:
         """Begin with nobody."""
         self._user_limits = user_limits
+        self._over = over
         self._board = board
         self._place = place
         self._choose = choose
@@ -58,6 +61,8 @@ class Lane:
 
     def best(self) -> Candidate | None:
         """Return whose turn it is; streams whose class cannot take part any more are dropped for good."""
+        if self._over is not None and all(self._over(row[1]) for rows in self._rows() for row in rows):
+            return None
         in_line = self._top(self._fifo)
         best: tuple[tuple[int, int, int, int, int], Candidate] | None = None
         for user in list(self._fair):
@@ -91,9 +96,12 @@ class Lane:
             heappop(rows)
         return None
 
+    def _rows(self) -> Iterable[list[tuple[Key, Stream]]]:
+        return (self._fifo, *self._fair.values())
+
     def drop(self, case: Case) -> None:
         """Take a case out of the competition."""
-        for rows in (self._fifo, *self._fair.values()):
+        for rows in self._rows():
             rows[:] = [row for row in rows if row[1].case != case]
             heapify(rows)
 
@@ -109,9 +117,11 @@ class Tournament:
         *,
         guaranteed: bool,
         user_limits: bool = True,
+        over: Over | None = None,
     ) -> None:
         """Let the streams compete; ``guaranteed`` is pass 1, where shares count the candidate's flavors only."""
         self._board = board
+        self._over = over
         self._choose = choose
         self._guaranteed = guaranteed
         self._user_limits = user_limits
@@ -128,7 +138,8 @@ class Tournament:
         place = stream.case.place
         lane = self._lanes.get(place)
         if lane is None:
-            lane = self._lanes[place] = Lane(self._board, place, self._choose, user_limits=self._user_limits)
+            lane = Lane(self._board, place, self._choose, user_limits=self._user_limits, over=self._over)
+            self._lanes[place] = lane
         lane.add(stream)
         self.touch(place)
 

@@ -120,7 +120,7 @@ class Usage:
 
     def turn_of(self, place: int) -> tuple[int, int]:
         """Return what changes when a team may have gained something otherwise than by others' steps."""
-        return self.turn, self.turns[place]
+        return self.turn, self.turns.get(place, 0)
 
     # --- names
 
@@ -148,7 +148,8 @@ class Usage:
 
     def inside(self, case: Case, option: Option) -> bool:
         """Whether the job would be guaranteed demand: within a node of its path on every flavor that it takes."""
-        return all(units <= max(0, self.hard[flavor].promised_room(case.place)) for flavor, units in option.needs)
+        hard, place = self.hard, case.place
+        return all(units <= max(0, hard[flavor].promised_room(place)) for flavor, units in option.needs)
 
     def inside_at(self, case: Case, option: Option) -> int | None:
         """Return the highest of the nodes within which the job is on its flavors; None where it is not inside."""
@@ -176,9 +177,11 @@ class Usage:
 
     def quota(self, case: Case, option: Option) -> bool:
         """Whether quota is there now, its own or lent, and firm use stays covered."""
-        return all(
-            self.lines[flavor].available(case.place) >= units for flavor, units in option.needs
-        ) and self.covered(case, option)
+        lines, place = self.lines, case.place
+        for flavor, units in option.needs:  # asked so often that a generator would show
+            if lines[flavor].available(place) < units:
+                return False
+        return not case.shape.firm or self.covered(case, option)
 
     def user_room(
         self, place: int, queue: Queue, user: int, *, soft_in_team: int = 0, soft_in_queue: int = 0

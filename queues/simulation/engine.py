@@ -257,7 +257,7 @@ class Engine(Timeline):
         if own is not None:
             return own
         of_class = self._reasons.get((job.row.job_class, None))
-        if of_class is not None and would_borrow(of_class.code, dict(of_class.numbers)) and self._pauses(job):
+        if of_class is not None and self._pauses(job) and would_borrow(of_class.code, dict(of_class.numbers)):
             return "BACKING_OFF"
         found = self._reasons.get((job.row.job_class, job.user)) or of_class
         return found.code.value if found is not None else None
