@@ -103,7 +103,7 @@ class Settled:
                 self._use_of_user(user, queue, units, 0 if still else units * self._values[flavor], soft=still)
                 self._rows[user] += sign
         if not self._rows[user]:
-            self._rows.pop(user)
+            self._rows.pop(user, None)
             self.used_in_team.pop(user, None)
 
     def _use_of_user(self, user: tuple[int, int], queue: int | None, units: int, value: int, *, soft: bool) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from types import FrameType
 
@@ -9,7 +10,7 @@ import pytest
 
 from queues.admission.decide import Memory, Outcome, decide
 from queues.admission.reasons import Code
-from queues.admission.world import Heads, World
+from queues.admission.world import Heads, NodeState, World
 from queues.simulation import engine
 from queues.simulation.reading import parse
 from queues.simulation.run import simulate
@@ -103,6 +104,21 @@ def test_what_is_said_of_a_class_follows_what_is_free() -> None:
 
     assert (before.code, after.code) == (Code.TEAM_LIMIT, Code.TEAM_LIMIT)
     assert (dict(before.numbers)["free"], dict(after.numbers)["free"]) == (5, 6)
+
+
+def test_an_attempt_whose_tasks_are_all_lost_is_counted_as_nothing() -> None:
+    site, memory = full(2, waiting=3), Memory()
+    site.cordon(1, NodeState.LOST)
+    lost = site.attempts[0]
+    site.attempts[0] = replace(lost, placed=())
+
+    first = decide(site.world(), site.heads(), memory)
+    site.attempts[0] = lost
+    second = decide(site.world(), site.heads(), memory)
+
+    assert second == decide(site.world(), site.heads())
+    site.attempts[0] = replace(lost, placed=())
+    assert first == decide(site.world(), site.heads()) == decide(site.world(), site.heads(), memory)
 
 
 def claimed(teams: int) -> Site:
