@@ -83,8 +83,6 @@ class TimelineReader(WorldReader):
             raise fields["queue"].wrong(f"team {team.name!r} has no queue {queue_name!r}")
         priority, preemptible, priority_name = self._priority(fields)
         shape = fields["shape"].choice(("independent", "gang", "elastic")) if "shape" in fields else ""
-        if shape in {"", "independent"} and "groups" not in fields:
-            _refuse_wishes_of_many(fields)
         own_limit = "time_limit" in fields
         return JobSpec(
             name=name,
@@ -232,18 +230,10 @@ class TimelineReader(WorldReader):
         if "weight" in fields:
             changes["weight"] = fields["weight"].thousandths()
         if "per_user_limit" in fields:
-            changes["per_user_limit"] = self._user_limit(team.id, fields["per_user_limit"])
+            changes["per_user_limit"] = fields["per_user_limit"].limit()
         if not changes:
             raise value.wrong("needs paused, weight or per_user_limit")
         return [Line(at, "", value, name=team.name, changes=changes)]
 
     def _policy_change(self, at: int, value: Field) -> list[Line]:
         return [Line(at, "", value, changes=self._policy(value))]
-
-
-def _refuse_wishes_of_many(fields: dict[str, Field]) -> None:
-    """Refuse what binds tasks that start together in a job whose tasks start each alone; one task is in one domain."""
-    tasks = fields["tasks"].integer(least=1, most=MOST) if "tasks" in fields else 1
-    for name in ("required", "preferred", "max_skew"):
-        if name in fields and tasks > 1 and (name != "max_skew" or "spread" in fields):
-            raise fields[name].wrong("binds tasks that start together: for shape gang or elastic")

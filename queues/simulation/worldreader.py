@@ -1,7 +1,6 @@
 """Reads the standing part of a scenario file: policy, flavors, nodes, teams, queues, priorities."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from queues.admission.world import Quota
@@ -190,22 +189,11 @@ class WorldReader:
                 parent=parent,
                 weight=fields["weight"].thousandths() if "weight" in fields else 1000,
                 quotas=self._quotas(fields),
-                per_user_limit=None,
+                per_user_limit=fields["per_user_limit"].limit() if "per_user_limit" in fields else None,
                 own_user_limit="per_user_limit" in fields,
                 paused=fields["paused"].flag() if "paused" in fields else False,
             )
-        for item, fields in rows:
-            team = self._teams[named(item, fields)]
-            if "per_user_limit" in fields:
-                limit = self._user_limit(team.id, fields["per_user_limit"])
-                self._teams[team.name] = replace(team, per_user_limit=limit)
         self._refuse_cycles()
-
-    def _user_limit(self, team: int, where: Field) -> int | None:
-        """Return the most units of one user in a team with jobs of its own."""
-        if team in self._parents:
-            raise where.wrong("a department has no jobs: say it of its teams")
-        return where.limit()
 
     def _refuse_cycles(self) -> None:
         parents = {row.id: row.parent for row in self._teams.values()}

@@ -130,18 +130,6 @@ def test_aliases_are_understood() -> None:
         ),
         (ONE + "timeline: [{at: 0s, submit: {name: j, team: a, max_skew: 1}}]\n", "submit.max_skew: goes with spread"),
         (
-            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, tasks: 2, required: node}}]\n",
-            "3: timeline[0].submit.required: binds tasks that start together",
-        ),
-        (
-            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, tasks: 2, preferred: node}}]\n",
-            "3: timeline[0].submit.preferred: binds tasks that start together",
-        ),
-        (
-            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, tasks: 2, spread: node, max_skew: 1}}]\n",
-            "3: timeline[0].submit.max_skew: binds tasks that start together",
-        ),
-        (
             ONE + "timeline: [{at: 0s, submit: {name: j, team: a, shape: elastic, tasks: 9, min: 1, max: 3}}]\n",
             "submit.tasks: an elastic job has min to max tasks, 1 to 3, not 9",
         ),
@@ -150,10 +138,6 @@ def test_aliases_are_understood() -> None:
         (
             ONE + "timeline: [{at: 0s, set_quota: {team: a, flavor: g}}]\n",
             "timeline[0].set_quota: needs guaranteed, borrow_limit or lend_limit",
-        ),
-        (
-            "nodes: [{name: n, flavor: g, units: 1}]\nteams: [{name: d, per_user_limit: 1}, {name: a, parent: d}]\n",
-            "2: teams[0].per_user_limit: a department has no jobs",
         ),
         (ONE + "expect: [{at: 0s, team: a}]\n", "3: expect[0]: needs used, borrowed or available"),
         (ONE + "expect: [{at: 0s, flavor: g}]\n", "3: expect[0]: needs used"),
