@@ -430,13 +430,14 @@ class Passes:
     def _holders(self, notable: list[tuple[JobClass, Case]]) -> list[Holder]:
         """Return the jobs that may hold: what keeps, and of each class and user the first that waits long enough."""
         board, now = self._board, self._board.world.now
-        holding = {plan.job for plan in board.plans}
-        holders = [
-            holder_of(board, kept.job_class, kept.job)
-            for kept in self.record.kept
-            if self._waited(kept.job_class, kept.job) and kept.job.id not in holding
-        ]
-        seen = {holder.job.id for holder in holders} | holding | {claim.job for claim in board.claims.values()}
+        seen = {plan.job for plan in board.plans}
+        holders: list[Holder] = []
+        for kept in self.record.kept:
+            # An independent job keeps for each of its tasks, and holds for the next one.
+            if kept.job.id not in seen and self._waited(kept.job_class, kept.job):
+                seen.add(kept.job.id)
+                holders.append(holder_of(board, kept.job_class, kept.job))
+        seen.update(claim.job for claim in board.claims.values())
         for job_class, case in notable:
             for stream in self._roster.streams(job_class, case):
                 if stream.head is not None:

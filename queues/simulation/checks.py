@@ -76,6 +76,7 @@ class Watch:
         tally = Tally(self._engine)
         self._nodes(tally)
         self._placed(outcome)
+        self._once(outcome)
         self._together(outcome)
         self._quota(tally, outcome)
         self._shapes()
@@ -114,6 +115,12 @@ class Watch:
                 matches = set(job.spec.groups[row.group].labels) <= set(node.labels)
                 if node.state is not NodeState.READY or node.flavor != flavor or not matches:
                     raise Breach(engine.now, "I1", f"{job.name} was put on node {node.name}, which does not take it")
+
+    def _once(self, outcome: Outcome) -> None:
+        """A job holds once, however many of its tasks wait."""
+        twice = [job for job, times in Counter(row.job for row in outcome.holds).items() if times > 1]
+        if twice:
+            raise Breach(self._engine.now, "I5", f"more than one hold of {self._engine.by_id[twice[0]].name}")
 
     def _together(self, outcome: Outcome) -> None:
         """What is required to be in one domain is: by a group its tasks, by a job all of them, surplus included."""
