@@ -8,8 +8,6 @@ import queues.states
 from django.conf import settings
 from django.db import migrations, models
 
-from queues.models.change import no_triggers, triggers
-
 
 class Migration(migrations.Migration):
 
@@ -401,5 +399,4 @@ class Migration(migrations.Migration):
             model_name='eviction',
             index=models.Index(condition=models.Q(('due_at__isnull', False)), fields=['due_at', 'id'], name='eviction_outbox'),
         ),
-        migrations.RunSQL(triggers(), no_triggers()),
     ]
