@@ -7,12 +7,9 @@ another.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, TypeAlias
 
-from clusters import names
-
-Json: TypeAlias = Mapping[str, Any]
-Path: TypeAlias = tuple[str, ...]
+from clusters import names, paths
+from clusters.paths import Json, Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +115,7 @@ class Part:
     @property
     def spec(self) -> Json:
         """Return the spec of a pod."""
-        return mapping(self.template.get("spec"))
+        return paths.mapping(self.template.get("spec"))
 
 
 JOB_FIELDS = frozenset(
@@ -341,26 +338,26 @@ def pod_counts(kind: Kind, manifest: Json) -> Iterator[tuple[str, object]]:
     for pods in kind.pods:
         for found, _, where in _written(pods, manifest):
             for path in (*pods.counts, pods.most):
-                said = at(found, path) if path else None
+                said = paths.at(found, path) if path else None
                 if said is not None:
-                    yield pointer((*where, *path)), said
+                    yield paths.pointer((*where, *path)), said
 
 
 def unsaid(kind: Kind, manifest: Json) -> Iterator[str]:
     """Yield a pointer to each number that a part must say and does not."""
     for pods in kind.pods:
         for found, _, where in _written(pods, manifest):
-            if pods.needed and at(found, pods.needed) is None:
-                yield pointer((*where, *pods.needed))
+            if pods.needed and paths.at(found, pods.needed) is None:
+                yield paths.pointer((*where, *pods.needed))
 
 
 def whole_parts(kind: Kind, manifest: Json) -> Iterator[tuple[str, Json, frozenset[str]]]:
     """Yield what an object has inside its spec of which all fields are known: its pointer, itself, and these."""
     for path, fields in kind.inside:
-        yield pointer(path), mapping(at(manifest, path)), fields
+        yield paths.pointer(path), paths.mapping(paths.at(manifest, path)), fields
     for pods in kind.pods:
         for found, _, where in _written(pods, manifest) if pods.fields else ():
-            yield pointer(where), found, pods.fields
+            yield paths.pointer(where), found, pods.fields
 
 
 def places_itself(manifest: object, where: Path = ()) -> Iterator[str]:
@@ -369,9 +366,9 @@ def places_itself(manifest: object, where: Path = ()) -> Iterator[str]:
         for place, inner in enumerate(manifest):
             yield from places_itself(inner, (*where, str(place)))
     elif isinstance(manifest, Mapping):
-        for key in mapping(manifest.get("annotations")):
+        for key in paths.mapping(manifest.get("annotations")):
             if str(key).startswith(_PLACES_ITSELF):
-                yield pointer((*where, "annotations", str(key)))
+                yield paths.pointer((*where, "annotations", str(key)))
         for key, inner in manifest.items():
             yield from places_itself(inner, (*where, str(key)))
 
@@ -382,7 +379,7 @@ def settle(kind: Kind, manifest: Json) -> None:
         for found, _, _ in _written(pods, manifest) if pods.settled else ():
             if isinstance(found, dict):
                 for path in pods.settled:
-                    put(found, path, _number(at(found, pods.counts[0])))
+                    paths.put(found, path, _number(paths.at(found, pods.counts[0])))
 
 
 def has_succeeded(kind: Kind, manifest: Json) -> bool:
@@ -397,7 +394,7 @@ def has_failed(kind: Kind, manifest: Json) -> bool:
 
 def failure(kind: Kind, manifest: Json) -> str:
     """Return why the object failed, in its own words; nothing where it did not."""
-    status = mapping(manifest.get("status"))
+    status = paths.mapping(manifest.get("status"))
     for sign in kind.failed:
         if _shows(sign, manifest):
             source = _condition(status, sign.condition) if sign.condition else status
@@ -405,65 +402,16 @@ def failure(kind: Kind, manifest: Json) -> str:
     return ""
 
 
-def at(manifest: object, path: Path) -> Any:  # noqa: ANN401  any JSON value
-    """Return what lies at a path, None where it ends before."""
-    for key in path:
-        if not isinstance(manifest, Mapping):
-            return None
-        manifest = manifest.get(key)
-    return manifest
-
-
-def put(manifest: dict[str, Any], path: Path, value: object) -> None:
-    """Set what lies at a path, making the mappings on the way, also where there is something else."""
-    for key in path[:-1]:
-        inner = manifest.get(key)
-        if not isinstance(inner, dict):
-            inner = manifest[key] = {}
-        manifest = inner
-    manifest[path[-1]] = value
-
-
-def drop(manifest: Json, path: Path) -> None:
-    """Take out what lies at a path, if anything does."""
-    above = at(manifest, path[:-1])
-    if isinstance(above, dict):
-        above.pop(path[-1], None)
-
-
-def pointer(path: Path) -> str:
-    """Return a path as a JSON pointer."""
-    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
-
-
-def differences(one: object, other: object, at_path: Path = ()) -> Iterator[str]:
-    """Yield a pointer to each field that only one of two objects has, or that differs in them."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in dict.fromkeys((*one, *other)):
-            if key in one and key in other:
-                yield from differences(one[key], other[key], (*at_path, str(key)))
-            else:
-                yield pointer((*at_path, str(key)))
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for place, (left, right) in enumerate(zip(one, other, strict=True)):
-            yield from differences(left, right, (*at_path, str(place)))
-    elif one != other:
-        yield pointer(at_path)
-
-
-def mapping(found: object) -> Json:
-    """Return a mapping, an empty one for all else."""
-    return found if isinstance(found, Mapping) else {}
-
-
 def _written(pods: Pods, manifest: Json) -> Iterator[tuple[Json, str, Path]]:
     """Yield each part as it is written, with its name and where it stands."""
-    found = at(manifest, pods.at)
+    found = paths.at(manifest, pods.at)
     each: Iterable[tuple[str, str, object]] = ()
     if pods.single:
         each = [(pods.name, "", found)]
     elif isinstance(found, list):
-        each = [(str(mapping(part).get(pods.name) or place), str(place), part) for place, part in enumerate(found)]
+        each = [
+            (str(paths.mapping(part).get(pods.name) or place), str(place), part) for place, part in enumerate(found)
+        ]
     elif isinstance(found, Mapping):
         each = [(str(name).lower(), str(name), part) for name, part in found.items()]
     for name, key, part in each:
@@ -472,21 +420,21 @@ def _written(pods: Pods, manifest: Json) -> Iterator[tuple[Json, str, Path]]:
 
 
 def _part(pods: Pods, found: Json, name: str, where: Path) -> Part:
-    count = prod(_number(at(found, path)) for path in pods.counts)
-    most = at(found, pods.most) if pods.most else None
+    count = prod(_number(paths.at(found, path)) for path in pods.counts)
+    most = paths.at(found, pods.most) if pods.most else None
     if pods.resources:
-        container = {"name": name, "resources": mapping(at(found, pods.resources))}
+        container = {"name": name, "resources": paths.mapping(paths.at(found, pods.resources))}
         template: Json = {"spec": {"containers": [container]}}
     else:
-        template = mapping(at(found, pods.template))
+        template = paths.mapping(paths.at(found, pods.template))
     place = (*where, *(pods.resources or pods.template))
     return Part(
         name=name,
         pods=count if most is None else min(count, _number(most)),
         template=template,
-        pointer=pointer(place),
-        job=None if pods.job is None else mapping(at(found, pods.job)),
-        job_pointer="" if pods.job is None else pointer((*where, *pods.job)),
+        pointer=paths.pointer(place),
+        job=None if pods.job is None else paths.mapping(paths.at(found, pods.job)),
+        job_pointer="" if pods.job is None else paths.pointer((*where, *pods.job)),
     )
 
 
@@ -495,7 +443,7 @@ def _number(found: object) -> int:
 
 
 def _shows(sign: Sign, manifest: Json) -> bool:
-    status = mapping(manifest.get("status"))
+    status = paths.mapping(manifest.get("status"))
     if sign.condition:
         return _condition(status, sign.condition).get("status") == "True"
     return status.get(sign.field) == sign.value

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from clusters import kinds, manifests, names, steering
+from clusters import kinds, manifests, names, paths, steering
 from clusters.kinds import Kind, Part
 from clusters.port import GroupSpec, Launch, Offer, Placement, RawObject
 
@@ -30,12 +30,12 @@ def new(launch: Launch, raw: RawObject) -> Manifest:
     }
     made.pop("status", None)
     for path in kind.dropped:
-        kinds.drop(made, path)
+        paths.drop(made, path)
     for path, value in kind.forced:
-        kinds.put(made, path, value)
+        paths.put(made, path, value)
     _clean(made.get("spec"))
     kinds.settle(kind, made)
-    kinds.put(made, kind.suspend, value=False)
+    paths.put(made, kind.suspend, value=False)
     for number, part in enumerate(kinds.parts(kind, made)):
         template, group = part.template, _group_of(launch, part)
         if kind.overrides:
@@ -52,7 +52,7 @@ def release(launch: Launch, found: Manifest, kind: Kind) -> Manifest:
     for number, part in enumerate(kinds.parts(kind, made)):
         if isinstance(part.template, dict):
             _direct(part.template, launch, _group_of(launch, part), number)
-    kinds.put(made, kind.suspend, value=False)
+    paths.put(made, kind.suspend, value=False)
     # The queue label is theirs: it says to whom the object was given.
     ours = {key: value for key, value in manifests.shared_labels(launch).items() if key != names.LABEL_QUEUE}
     meta = made["metadata"]
@@ -66,7 +66,7 @@ def back(kind: Kind, *, over: bool) -> Manifest:
     """Return the merge patch that takes an adopted object back: it is no wave's any more, and (unless over) waits."""
     patch: Manifest = {"metadata": {"labels": {names.LABEL_WAVE: None, names.LABEL_JOB: None}}}
     if not over:
-        kinds.put(patch, kind.suspend, value=True)
+        paths.put(patch, kind.suspend, value=True)
     return patch
 
 
@@ -88,7 +88,7 @@ def offer(seen: Mapping[str, Any], kind: Kind) -> Offer | None:
         namespace=meta["namespace"],
         name=meta["name"],
         uid=meta["uid"],
-        suspended=kinds.at(seen, kind.suspend) is True,
+        suspended=paths.at(seen, kind.suspend) is True,
         over=kinds.has_succeeded(kind, seen) or kinds.has_failed(kind, seen),
         leaving="deletionTimestamp" in meta,
         refused=annotations.get(names.ANNOTATION_REFUSED, ""),
@@ -111,7 +111,7 @@ def as_written(seen: Mapping[str, Any], kind: Kind) -> Manifest:
             kept["metadata"][where] = found
     kept["spec"] = deepcopy(dict(seen["spec"]))
     for path in kind.dropped:
-        kinds.drop(kept, path)
+        paths.drop(kept, path)
     for part in kinds.parts(kind, kept):
         for key in ("labels", "annotations"):
             there = (part.template.get("metadata") or {}).get(key)
@@ -157,7 +157,7 @@ def _override(made: Manifest, kind: Kind, launch: Launch, group: GroupSpec | Non
     changed: Manifest = {"targetJobs": [{"name": group.name}]}
     # An affinity cannot be said there.
     _send(changed, launch, group, gated=launch.placement is not Placement.FREE)
-    kinds.put(made, kind.overrides, [changed])
+    paths.put(made, kind.overrides, [changed])
 
 
 def _send(spec: Manifest, launch: Launch, group: GroupSpec, *, gated: bool = False, may_wish: bool = False) -> None:

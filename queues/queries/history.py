@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Count, F, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
-from clusters import kinds, manifests, raw, rendezvous
+from clusters import kinds, manifests, paths, raw, rendezvous
 from clusters.port import Launch, RawObject
 from queues import exits
 from queues.evictions import ANOTHER
@@ -175,7 +175,7 @@ def _written(launch: Launch, wanted: RawObject) -> Manifests:
     sent = raw.release(launch, dict(wanted.manifest), kind) if wanted.adopted else raw.new(launch, wanted)
     # As people write it: stored JSON has forgotten the order.
     ordered: raw.Manifest = {key: sent[key] for key in ("apiVersion", "kind", "metadata", "spec") if key in sent}
-    return Manifests(objects=(masked(ordered),), changed=tuple(kinds.differences(wanted.manifest, ordered)))
+    return Manifests(objects=(masked(ordered),), changed=tuple(paths.differences(wanted.manifest, ordered)))
 
 
 def _imagined(job: Job) -> Launch:

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from clusters import kinds, names, quantities, raw
+from clusters import kinds, names, paths, quantities, raw
 from queues.inventory import is_gpu
 from queues.spec import containers as asks
 from queues.spec import podrules
@@ -57,15 +57,15 @@ def is_object(data: object) -> bool:
 
 def wrapped(manifest: Json, namespaces: Mapping[str, str]) -> Wrapped:
     """Return an object as the spec that it means; ``namespaces`` names the team of each namespace."""
-    meta = kinds.mapping(manifest.get("metadata"))
-    labels, notes = kinds.mapping(meta.get("labels")), kinds.mapping(meta.get("annotations"))
+    meta = paths.mapping(manifest.get("metadata"))
+    labels, notes = paths.mapping(meta.get("labels")), paths.mapping(meta.get("annotations"))
     pointers = {"/spec/manifest": "", "/metadata/name": "/metadata/name", "/metadata/team": "/metadata/namespace"}
     metadata: dict[str, Any] = {"name": meta.get("name") or str(meta.get("generateName") or "").rstrip("-._") or None}
     body: dict[str, Any] = {"manifest": manifest}
     for label in (TEAM,):
         if label in labels:
             metadata["team"] = labels[label]
-            pointers["/metadata/team"] = f"/metadata/labels{kinds.pointer((label,))}"
+            pointers["/metadata/team"] = f"/metadata/labels{paths.pointer((label,))}"
     namespace = meta.get("namespace")
     if namespace is not None and "team" not in metadata:
         metadata["team"] = namespaces.get(str(namespace), namespace)
@@ -74,12 +74,12 @@ def wrapped(manifest: Json, namespaces: Mapping[str, str]) -> Wrapped:
         if found is not None:
             into[key] = labels[found]
             start = "/metadata" if into is metadata else "/spec"
-            pointers[f"{start}/{key}"] = f"/metadata/labels{kinds.pointer((found,))}"
+            pointers[f"{start}/{key}"] = f"/metadata/labels{paths.pointer((found,))}"
     for note, key in raw.WISHES.items():
         if note in notes:
             name, value = _wish(key, notes[note])
             body[name] = value
-            pointers[f"/spec/{name}"] = f"/metadata/annotations{kinds.pointer((note,))}"
+            pointers[f"/spec/{name}"] = f"/metadata/annotations{paths.pointer((note,))}"
     kept = {key: value for key, value in labels.items() if _is_theirs(key)}
     if kept:
         metadata["labels"] = dict(list(kept.items())[:MOST_LABELS])
@@ -95,7 +95,7 @@ def wrapped(manifest: Json, namespaces: Mapping[str, str]) -> Wrapped:
 def deadline(manifest: object) -> object | None:
     """Return the object's own time limit in seconds, if it has one."""
     found = kinds.kind_of(manifest) if isinstance(manifest, Mapping) else None
-    return kinds.at(manifest, found.deadline) if found and found.deadline else None
+    return paths.at(manifest, found.deadline) if found and found.deadline else None
 
 
 def grace(manifest: object) -> int | None:
@@ -125,7 +125,7 @@ class Manifest:
     def kept(self) -> Json:
         """Return the object as it was sent, without a status and kubectl's own copy of it."""
         kept = {key: deepcopy(value) for key, value in self.manifest.items() if key != "status"}
-        kinds.drop(kept, ("metadata", "annotations", raw.APPLIED))
+        paths.drop(kept, ("metadata", "annotations", raw.APPLIED))
         return kept
 
     def groups(self) -> tuple[SpecGroup, ...]:
@@ -161,13 +161,13 @@ class Manifest:
         )
 
     def _check_object(self, kind: Kind) -> None:
-        meta, spec = kinds.mapping(self.manifest.get("metadata")), kinds.mapping(self.manifest.get("spec"))
+        meta, spec = paths.mapping(self.manifest.get("metadata")), paths.mapping(self.manifest.get("spec"))
         for key in self.manifest.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
-            self._wrong(kinds.pointer((str(key),)), "not_allowed", f"{show(key)} is not taken")
+            self._wrong(paths.pointer((str(key),)), "not_allowed", f"{show(key)} is not taken")
         self._only(meta, METADATA, "/metadata", "only name, namespace, labels and annotations are taken")
         for path, why in kind.refused:
-            if kinds.at(self.manifest, path) not in (None, False):
-                self._wrong(kinds.pointer(path), "not_allowed", f"{path[-1]} is not taken: {why}")
+            if paths.at(self.manifest, path) not in (None, False):
+                self._wrong(paths.pointer(path), "not_allowed", f"{path[-1]} is not taken: {why}")
         known = kind.fields | {path[1] for path, _ in kind.refused} | {path[1] for path in kind.dropped}
         self._only(spec, known, "/spec", f"{kind.name} is taken without it")
         self._metadata(self.manifest, "")
@@ -189,13 +189,13 @@ class Manifest:
         for pointer in kinds.unsaid(kind, self.manifest):
             self._wrong(pointer, "required", f"{pointer.rpartition('/')[2]} is needed: how many pods run is counted")
         for path, taken, why in kind.only:
-            if kinds.at(self.manifest, path) not in (None, taken) and Allowance.PRIVILEGED not in self.team.allows:
-                said = show(kinds.at(self.manifest, path))
+            if paths.at(self.manifest, path) not in (None, taken) and Allowance.PRIVILEGED not in self.team.allows:
+                said = show(paths.at(self.manifest, path))
                 allow = f"only {taken} is taken, where an admin has not allowed more ({Allowance.PRIVILEGED})"
-                self._wrong(kinds.pointer(path), "not_allowed", f"{said} is not taken: {why}; {allow}")
+                self._wrong(paths.pointer(path), "not_allowed", f"{said} is not taken: {why}; {allow}")
         for pointer in kinds.places_itself(self.manifest):
             self._wrong(pointer, "not_allowed", "JobSet would place pods by it: say tidegate.io/topology instead")
-        podrules.check_env(self._section(), kinds.at(self.manifest, kind.env), self.start + kinds.pointer(kind.env))
+        podrules.check_env(self._section(), paths.at(self.manifest, kind.env), self.start + paths.pointer(kind.env))
 
     def _metadata(self, found: Json, pointer: str) -> None:
         """Note what is no label or annotation of an object or a pod template."""
@@ -204,12 +204,12 @@ class Manifest:
             detail = f"metadata is a mapping of fields, not {kind(meta)}"
             self._wrong(f"{pointer}/metadata", "not_a_mapping", detail, given=meta)
         for key in ("labels", "annotations"):
-            self._pairs(kinds.mapping(meta).get(key), f"{pointer}/metadata/{key}")
+            self._pairs(paths.mapping(meta).get(key), f"{pointer}/metadata/{key}")
 
     def _only(self, found: Json, known: frozenset[str] | set[str], pointer: str, why: str) -> None:
         for key, value in found.items():
             if key not in known and value not in (None, {}, []):
-                self._wrong(f"{pointer}{kinds.pointer((str(key),))}", "not_allowed", f"{show(key)} is not taken: {why}")
+                self._wrong(f"{pointer}{paths.pointer((str(key),))}", "not_allowed", f"{show(key)} is not taken: {why}")
 
     def _group(self, part: Part) -> SpecGroup | None:
         pod, pointer = part.spec, f"{part.pointer}/spec"
@@ -252,8 +252,8 @@ class Manifest:
             self._wrong(f"{pointer}/containers", "required", "a pod needs containers")
             return {}
         for place, container in enumerate(containers):
-            resources = kinds.mapping(kinds.mapping(container).get("resources"))
-            limits, requests = kinds.mapping(resources.get("limits")), kinds.mapping(resources.get("requests"))
+            resources = paths.mapping(paths.mapping(container).get("resources"))
+            limits, requests = paths.mapping(resources.get("limits")), paths.mapping(resources.get("requests"))
             for resource in sorted(self._resources() & requests.keys() - limits.keys()):
                 where = f"{pointer}/containers/{place}/resources/limits"
                 self._wrong(where, "required", f"{resource} is asked for by limits; requests alone are not enough")
@@ -261,7 +261,7 @@ class Manifest:
         for path, code, detail in faults:
             # Where a kind has no template, what each pod asks for stands right there.
             inside = path[WRAPPING:] if self.kind is not None and self.kind.overrides else path
-            self._wrong(pointer + kinds.pointer(inside), code, detail)
+            self._wrong(pointer + paths.pointer(inside), code, detail)
         try:
             return {} if faults else dict(quantities.of_pod(pod))
         except (ValueError, TypeError, AttributeError):
@@ -284,14 +284,14 @@ class Manifest:
         return {flavor.resource for flavor in self.flavors}
 
     def _pairs(self, found: object, pointer: str) -> dict[str, str]:
-        given = kinds.mapping(found)
+        given = paths.mapping(found)
         what = pointer.rpartition("/")[2]
         if found is not None and not isinstance(found, Mapping):
             self._wrong(pointer, "not_a_mapping", f"{what} is a mapping of texts, not {kind(found)}", given=found)
         for key, value in given.items():
             if not isinstance(value, str):
                 detail = f"a value of {what} is a text, not {kind(value)}; write it in quotes"
-                self._wrong(pointer + kinds.pointer((str(key),)), "not_a_text", detail, given=value)
+                self._wrong(pointer + paths.pointer((str(key),)), "not_a_text", detail, given=value)
         return {str(key): value for key, value in given.items() if isinstance(value, str)}
 
     def _section(self) -> Section:
@@ -311,7 +311,7 @@ def images(manifest: Json) -> Iterator[str]:
 
 def _image(pod: Json) -> str:
     first = next(iter(pod.get("containers") or ()), None)
-    return str(kinds.mapping(first).get("image") or "")
+    return str(paths.mapping(first).get("image") or "")
 
 
 def _wish(key: str, text: object) -> tuple[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clusters import kinds
+from clusters import paths
 from tenants.allowances import Allowance
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ Wrong = Callable[[str, str, str], None]
 def check(section: Section, template: Json, pointer: str, *, team: str, allowed: frozenset[str]) -> None:
     """Note everything in a pod template that is not taken, or not from this team."""
     rules = _Check(section, team, allowed)
-    rules.metadata(kinds.mapping(template.get("metadata")), f"{pointer}/metadata")
-    rules.pod(kinds.mapping(template.get("spec")), f"{pointer}/spec")
+    rules.metadata(paths.mapping(template.get("metadata")), f"{pointer}/metadata")
+    rules.pod(paths.mapping(template.get("spec")), f"{pointer}/spec")
 
 
 def check_env(section: Section, env: object, pointer: str) -> None:
@@ -107,9 +107,9 @@ class _Check:
 
     def metadata(self, meta: Json, pointer: str) -> None:
         self.fields(meta, METADATA, pointer, "of a pod's metadata only labels and annotations are taken")
-        for key, value in kinds.mapping(meta.get("annotations")).items():
+        for key, value in paths.mapping(meta.get("annotations")).items():
             if str(key).startswith(PROFILES) and value == "unconfined":
-                self.needs(Allowance.PRIVILEGED, f"{pointer}/annotations{kinds.pointer((str(key),))}", str(key))
+                self.needs(Allowance.PRIVILEGED, f"{pointer}/annotations{paths.pointer((str(key),))}", str(key))
 
     def pod(self, pod: Json, pointer: str) -> None:
         self.fields(pod, POD, pointer)
@@ -121,7 +121,7 @@ class _Check:
         self.account(pod, pointer)
         if pod.get("schedulerName") not in (None, "", "default-scheduler"):
             self.wrong(f"{pointer}/schedulerName", "not_allowed", "pods are placed by default-scheduler")
-        security, where = kinds.mapping(pod.get("securityContext")), f"{pointer}/securityContext"
+        security, where = paths.mapping(pod.get("securityContext")), f"{pointer}/securityContext"
         self.security(security, POD_SECURITY, where)
         if security.get("sysctls"):
             self.needs(Allowance.PRIVILEGED, f"{where}/sysctls", "sysctls")
@@ -153,7 +153,7 @@ class _Check:
         if volume.get("hostPath") is not None:
             self.needs(Allowance.HOST_PATH, f"{pointer}/hostPath", "hostPath")
         sources = f"{pointer}/projected/sources"
-        for place, source in self.each(kinds.mapping(volume.get("projected")), "sources", f"{pointer}/projected"):
+        for place, source in self.each(paths.mapping(volume.get("projected")), "sources", f"{pointer}/projected"):
             self.fields(source, PROJECTED, f"{sources}/{place}")
             if source.get("serviceAccountToken") is not None:
                 where = f"{sources}/{place}/serviceAccountToken"
@@ -164,17 +164,17 @@ class _Check:
         for place, port in self.each(container, "ports", pointer):
             if port.get("hostPort"):
                 self.needs(Allowance.HOST_PORTS, f"{pointer}/ports/{place}/hostPort", "hostPort")
-        if kinds.mapping(container.get("resources")).get("claims"):
+        if paths.mapping(container.get("resources")).get("claims"):
             self.wrong(f"{pointer}/resources/claims", "not_allowed", INSTEAD["resourceClaims"])
         self.env(container.get("env"), f"{pointer}/env")
         self.hosts(container, pointer)
-        security, where = kinds.mapping(container.get("securityContext")), f"{pointer}/securityContext"
+        security, where = paths.mapping(container.get("securityContext")), f"{pointer}/securityContext"
         self.security(security, CONTAINER_SECURITY, where)
         if security.get("privileged"):
             self.needs(Allowance.PRIVILEGED, f"{where}/privileged", "privileged")
         if security.get("procMount") not in (None, "Default"):
             self.needs(Allowance.PRIVILEGED, f"{where}/procMount", "procMount")
-        self.capabilities(kinds.mapping(security.get("capabilities")), f"{where}/capabilities")
+        self.capabilities(paths.mapping(security.get("capabilities")), f"{where}/capabilities")
 
     def capabilities(self, given: Json, pointer: str) -> None:
         added = given.get("add")
@@ -192,19 +192,19 @@ class _Check:
 
     def hosts(self, container: Json, pointer: str) -> None:
         """Refuse probes and hooks that make the kubelet call another host than the pod."""
-        hooks = kinds.mapping(container.get("lifecycle"))
+        hooks = paths.mapping(container.get("lifecycle"))
         calls = [(f"lifecycle/{name}", hooks.get(name)) for name in ("postStart", "preStop")]
         calls += [(name, container.get(name)) for name in ("livenessProbe", "readinessProbe", "startupProbe")]
         for name, call in calls:
             for how in ("httpGet", "tcpSocket"):
-                if kinds.mapping(kinds.mapping(call).get(how)).get("host"):
+                if paths.mapping(paths.mapping(call).get(how)).get("host"):
                     what = f"a call of another host in {name.rpartition('/')[2]}"
                     self.needs(Allowance.HOST_NAMESPACES, f"{pointer}/{name}/{how}/host", what)
 
     def security(self, security: Json, known: frozenset[str], pointer: str) -> None:
         self.fields(security, known, pointer)
         for field in _UNCONFINED:
-            if kinds.mapping(security.get(field)).get("type") == "Unconfined":
+            if paths.mapping(security.get(field)).get("type") == "Unconfined":
                 self.needs(Allowance.PRIVILEGED, f"{pointer}/{field}", f"an unconfined {field}")
         if security.get("seLinuxOptions"):
             self.needs(Allowance.PRIVILEGED, f"{pointer}/seLinuxOptions", "seLinuxOptions")
@@ -222,7 +222,7 @@ class _Check:
         for field, value in found.items():
             if field not in known and value not in (None, {}, []):
                 words = INSTEAD.get(field, why or "only what the queue can see through is taken")
-                self.wrong(f"{pointer}{kinds.pointer((str(field),))}", "not_allowed", f"{field} is not taken: {words}")
+                self.wrong(f"{pointer}{paths.pointer((str(field),))}", "not_allowed", f"{field} is not taken: {words}")
 
     def needs(self, allowance: Allowance, pointer: str, what: str) -> None:
         if allowance not in self.allowed:

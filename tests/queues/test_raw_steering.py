@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from clusters import kinds, raw
+from clusters import kinds, paths, raw
 from clusters.port import Closeness, GroupSpec, Launch, Near, Placement, TaskSpec, Toleration
 from tests.queues import manifests
 from tests.queues.test_spec_manifest import launched, read
@@ -50,7 +50,7 @@ def pods(launch: Launch) -> list[dict[str, Any]]:
     kind = kinds.kind_of(made)
     assert kind is not None
     if kind.overrides:
-        return list(kinds.at(made, kind.overrides))
+        return list(paths.at(made, kind.overrides))
     named = {group.name for group in launch.groups}
     return [dict(part.spec) for part in kinds.parts(kind, made) if part.name in named]
 
