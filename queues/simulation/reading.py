@@ -18,7 +18,7 @@ BYTES: dict[str | None, int] = {
 }
 
 
-MOST_VALUES = 1_000_000
+MOST_VALUES = 5_000_000
 """So many values a file may have, those behind aliases counted as often as they are named."""
 
 
