@@ -20,10 +20,11 @@ from queues.attempts import Holdings, attempts, holdings
 from queues.changes import Seen
 from queues.classes import ask_from_json
 from queues.fingerprint import Marks
+from queues.heads import StoredHeads
 from queues.machines import Machines, machines
 from queues.models import JobClass as StoredClass
 from queues.settled import Settled
-from queues.waiting import First, StoredHeads, first, milliseconds
+from queues.waiting import First, first, milliseconds
 
 MOST_ASKS = 200_000
 

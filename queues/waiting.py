@@ -1,8 +1,7 @@
-"""The waiting jobs as the rules read them: the first of each user of each class at once, further ones page by page."""
+"""The waiting jobs as the rules read them: the first of each user of each class."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,16 +13,14 @@ from queues.models import Job
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NONE: Mapping[int, Milliseconds] = MappingProxyType({})
-FIRST_PAGE = 32
-LARGEST_PAGE = 512
 
-_COLUMNS = (
+COLUMNS = (
     "id, job_class_id, user_id, wait_from, submitted_at, waiting_tasks, "
     "queue_id, shape, time_limit, ran_for, grace, evictions"
 )
-_ORDER = "job_class_id, user_id, wait_from, submitted_at, id"
+ORDER = "job_class_id, user_id, wait_from, submitted_at, id"
 # Times as whole microseconds and lengths as whole milliseconds: numbers are read many times faster than moments.
-_READ = """
+READ = """
 id, job_class_id, user_id, (extract(epoch FROM wait_from) * 1000000)::bigint,
 (extract(epoch FROM submitted_at) * 1000000)::bigint, waiting_tasks, queue_id, shape,
 floor(extract(epoch FROM time_limit) * 1000)::bigint, floor(extract(epoch FROM ran_for) * 1000)::bigint,
@@ -34,45 +31,31 @@ floor(extract(epoch FROM grace) * 1000)::bigint, evictions
 # number of pairs and not of jobs.
 _FIRST = f"""
 WITH RECURSIVE head AS (
-    (SELECT {_COLUMNS} FROM queues_job WHERE ready ORDER BY {_ORDER} LIMIT 1)
+    (SELECT {COLUMNS} FROM queues_job WHERE ready ORDER BY {ORDER} LIMIT 1)
     UNION ALL
     SELECT later.* FROM head CROSS JOIN LATERAL (
-        SELECT {_COLUMNS} FROM queues_job
+        SELECT {COLUMNS} FROM queues_job
         WHERE ready AND (job_class_id, user_id) > (head.job_class_id, head.user_id)
-        ORDER BY {_ORDER} LIMIT 1
+        ORDER BY {ORDER} LIMIT 1
     ) later
 )
-SELECT {_READ} FROM head
+SELECT {READ} FROM head
 """  # noqa: S608  constants only
 
 # The same for some classes only.
 _FIRST_OF = f"""
 WITH RECURSIVE head AS (
     SELECT few.* FROM unnest(%s::bigint[]) AS wanted (job_class) CROSS JOIN LATERAL (
-        SELECT {_COLUMNS} FROM queues_job WHERE ready AND job_class_id = wanted.job_class ORDER BY {_ORDER} LIMIT 1
+        SELECT {COLUMNS} FROM queues_job WHERE ready AND job_class_id = wanted.job_class ORDER BY {ORDER} LIMIT 1
     ) few
     UNION ALL
     SELECT later.* FROM head CROSS JOIN LATERAL (
-        SELECT {_COLUMNS} FROM queues_job
+        SELECT {COLUMNS} FROM queues_job
         WHERE ready AND job_class_id = head.job_class_id AND user_id > head.user_id
-        ORDER BY {_ORDER} LIMIT 1
+        ORDER BY {ORDER} LIMIT 1
     ) later
 )
-SELECT {_READ} FROM head
-"""  # noqa: S608  constants only
-
-_FURTHER = f"""
-SELECT {_READ} FROM queues_job
-WHERE ready AND job_class_id = %s AND user_id = %s AND (wait_from, submitted_at, id)
-    > ('epoch'::timestamptz + %s * interval '1 microsecond', 'epoch'::timestamptz + %s * interval '1 microsecond', %s)
-ORDER BY {_ORDER} LIMIT %s
-"""  # noqa: S608  constants only
-
-_FIRST_FEW = f"""
-SELECT {_READ} FROM unnest(%s::bigint[], %s::bigint[]) AS pair (job_class, owner) CROSS JOIN LATERAL (
-    SELECT {_COLUMNS} FROM queues_job WHERE ready AND job_class_id = pair.job_class AND user_id = pair.owner
-    ORDER BY {_ORDER} LIMIT %s
-) few
+SELECT {READ} FROM head
 """  # noqa: S608  constants only
 
 
@@ -128,7 +111,7 @@ def first(
 
     ``start_limits`` tells how long a start may take, by queue.
     """
-    found = _read(_FIRST, ()) if before is None else _read(_FIRST_OF, ([*changed],))
+    found = read(_FIRST, ()) if before is None else read(_FIRST_OF, ([*changed],))
     fresh: dict[int, dict[int, Row]] = defaultdict(dict)
     for row in found:
         fresh[row.job_class][row.id] = row
@@ -148,70 +131,20 @@ def first(
     return First(rows, waiting, start_limits, len(found))
 
 
-class StoredHeads:
-    """The waiting jobs of one snapshot; to be read while its transaction is open. ``rows`` counts what was read."""
-
-    def __init__(self, found: First, idle: Mapping[int, Milliseconds] = NONE) -> None:
-        """Take the first waiting jobs; ``idle`` tells what jobs have kept idle so far."""
-        self.rows = found.read
-        self._found = found
-        self._idle = idle
-        self._kept_idle: dict[int, tuple[Waiting, ...]] = {}
-        self._order: dict[int, tuple[int, int]] = {}
-
-    @property
-    def classes(self) -> tuple[int, ...]:
-        """Return the classes that have waiting jobs, by id."""
-        return tuple(sorted(self._found.waiting))
-
-    def users(self, job_class: int) -> tuple[Waiting, ...]:
-        """Return the first waiting job of each user of the class, sorted by (wait_from, submitted, id)."""
-        heads = self._found.waiting.get(job_class, ())
-        if not self._idle or self._idle.keys().isdisjoint(self._found.rows.get(job_class, ())):
-            return heads
-        if job_class not in self._kept_idle:
-            self._kept_idle[job_class] = tuple(replace(head, idle=self._idle.get(head.id, 0)) for head in heads)
-        return self._kept_idle[job_class]
-
-    def after(self, job_class: int, user: int, last: Waiting) -> Iterator[Waiting]:
-        """Yield the user's further jobs of the class behind ``last``, in the same order, reading pages as needed."""
-        size = FIRST_PAGE
-        while True:
-            page = self._page(_FURTHER, (job_class, user, *self._moment(last), last.id, size))
-            yield from page
-            if len(page) < size:
-                return
-            last, size = page[-1], min(2 * size, LARGEST_PAGE)
-
-    def first(self, each: int) -> tuple[Waiting, ...]:
-        """Return the first ``each`` waiting jobs of every user of every class, in one statement."""
-        pairs = [(row.job_class, row.user) for rows in self._found.rows.values() for row in rows.values()]
-        return tuple(self._page(_FIRST_FEW, ([one for one, _ in pairs], [user for _, user in pairs], each)))
-
-    def _moment(self, last: Waiting) -> tuple[int, int]:
-        """Return a job's exact place: the rules know milliseconds, pages go on from the exact moment."""
-        head = self._found.rows.get(last.job_class, {}).get(last.id)
-        return self._order[last.id] if head is None else (head.wait_from, head.submitted)
-
-    def _page(self, sql: str, values: Sequence[Any]) -> list[Waiting]:
-        rows = _read(sql, values)
-        self.rows += len(rows)
-        self._order.update({row.id: (row.wait_from, row.submitted) for row in rows})
-        return [_waiting(row, self._found.start_limits, self._idle.get(row.id, 0)) for row in rows]
-
-
-def _read(sql: str, values: Sequence[Any]) -> list[Row]:
+def read(sql: str, values: Sequence[Any]) -> list[Row]:
+    """Return the rows of a statement that selects ``READ``."""
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return list(map(Row._make, cursor.fetchall()))
 
 
 def _sorted(rows: Iterable[Row], start_limits: Mapping[int, Milliseconds]) -> tuple[Waiting, ...]:
-    heads = [_waiting(row, start_limits) for row in rows]
+    heads = [waits(row, start_limits) for row in rows]
     return tuple(sorted(heads, key=lambda head: (head.wait_from, head.submitted, head.id)))
 
 
-def _waiting(row: Row, start_limits: Mapping[int, Milliseconds], idle: Milliseconds = 0) -> Waiting:
+def waits(row: Row, start_limits: Mapping[int, Milliseconds], idle: Milliseconds = 0) -> Waiting:
+    """Return a row as the rules read it."""
     limit = row.time_limit
     return Waiting(
         id=row.id,

@@ -87,6 +87,7 @@ class _Rivals:
             and judge.paused(row) is None
             and judge.permanent(row) is None
         ]
+        heads.expect(head for row in self._classes for head in heads.users(row.id) if any(self._before(row, head)))
         self.eligible: list[Holder] = []
         self.urgent: list[Holder] = []
         self.many = not all(self._take(row) for row in self._classes)
@@ -101,21 +102,24 @@ class _Rivals:
 
     def _take(self, job_class: JobClass) -> bool:
         """Collect the jobs of a class; return whether there was room for all."""
-        now, aging = self._board.world.now, self._board.world.policy.aging
-        after = self._board.queues[job_class.queue].hold_after
         for head in self._heads.users(job_class.id):
             for job in _line(self._heads, head):
-                holder = holder_of(self._board, job_class, job)
-                eligible = now - job.wait_from >= after
-                first = effective_priority(aging, job_class.priority, job.wait_from, now) > self._own.asker.priority
-                urgent = first and holder.asker.case.place == self._own.asker.case.place
+                eligible, urgent = self._before(job_class, job)
                 if not eligible and not urgent:
                     break
                 if job.id != self._own.job.id:
+                    holder = holder_of(self._board, job_class, job)
                     (self.eligible if eligible else self.urgent).append(holder)
                 if len(self.eligible) + len(self.urgent) > MOST_BEFORE:
                     return False
         return True
+
+    def _before(self, job_class: JobClass, job: Waiting) -> tuple[bool, bool]:
+        """Return whether a job may hold when the own one may, and whether it goes before it in its team anyway."""
+        now, aging = self._board.world.now, self._board.world.policy.aging
+        eligible = now - job.wait_from >= self._board.queues[job_class.queue].hold_after
+        first = effective_priority(aging, job_class.priority, job.wait_from, now) > self._own.asker.priority
+        return eligible, first and self._board.case(job_class).place == self._own.asker.case.place
 
 
 def _line(heads: Heads, head: Waiting) -> Iterator[Waiting]:

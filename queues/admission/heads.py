@@ -45,6 +45,9 @@ class SimpleHeads:
             first = self._first[job_class] = tuple(jobs)
         return first
 
+    def expect(self, heads: Iterable[Waiting]) -> None:
+        """Do nothing: all is at hand."""
+
     def after(self, job_class: int, user: int, last: Waiting) -> Iterator[Waiting]:
         """Yield the user's further jobs of the class behind ``last``."""
         jobs = self._rows[job_class][user]

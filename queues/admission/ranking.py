@@ -1,13 +1,16 @@
 """The queue order as people see it: in which order the tournament would take the waiting jobs, regardless of room."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from queues.admission.board import Board
-from queues.admission.order import Stream
+from queues.admission.order import Stream, turn_key
+from queues.admission.plans import Case
 from queues.admission.shapes import Option
 from queues.admission.tournament import Tournament
 from queues.admission.verdicts import Judge
-from queues.admission.world import Heads, World
+from queues.admission.world import Heads, JobClass, Queue, Waiting, World
 
 EXACT_STEPS = 20
 """Steps of the tournament for each rank asked for; beyond them a ranking takes the tasks of a job at once."""
@@ -30,7 +33,7 @@ def ranking(world: World, heads: Heads, *, flavor: int | None = None, limit: int
     """
     board = Board(world)
     judge = Judge(board)
-    streams = []
+    found = []
     for job_class in sorted(world.classes, key=lambda row: row.id):
         case = board.case(job_class)
         if judge.paused(job_class) or judge.permanent(job_class):
@@ -38,7 +41,9 @@ def ranking(world: World, heads: Heads, *, flavor: int | None = None, limit: int
         if flavor is not None and all(flavor != taken for taken, _ in judge.first_option(case).needs):
             continue
         queue = board.queues[job_class.queue]
-        streams += [Stream(board, heads, case, queue, job_class, head) for head in heads.users(job_class.id)]
+        found += [(case, queue, job_class, head) for head in heads.users(job_class.id)]
+    heads.expect(_in_turn(world, found))
+    streams = [Stream(board, heads, *row) for row in found]
 
     def inside(stream: Stream) -> Option | None:
         case = stream.case
@@ -65,3 +70,13 @@ def ranking(world: World, heads: Heads, *, flavor: int | None = None, limit: int
             candidate.stream.advance(tasks)
             tournament.touch(candidate.place)
     return tuple(ranks)
+
+
+def _in_turn(world: World, found: Iterable[tuple[Case, Queue, JobClass, Waiting]]) -> Iterator[Waiting]:
+    """Yield first jobs as their turn may come: the first of each team, then the second of each, and so on."""
+    places: Counter[int] = Counter()
+    turns = []
+    for key, place, head in sorted((turn_key(world, row, head), case.place, head) for case, _, row, head in found):
+        turns.append((places[place], key, head))
+        places[place] += 1
+    yield from (head for _, _, head in sorted(turns))

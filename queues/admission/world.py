@@ -5,7 +5,7 @@ times are milliseconds since an epoch of the caller's choice; weights and values
 ``None`` as a limit means "no limit"; ``0`` means "none".
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -330,6 +330,10 @@ class Heads(Protocol):
 
     def users(self, job_class: int) -> tuple[Waiting, ...]:
         """Return the first waiting job of each user of the class, sorted by (wait_from, submitted, id)."""
+        ...
+
+    def expect(self, heads: Iterable[Waiting]) -> None:
+        """Be told behind which first jobs further ones may be asked for, likeliest first: they may be read together."""
         ...
 
     def after(self, job_class: int, user: int, last: Waiting) -> Iterator[Waiting]:

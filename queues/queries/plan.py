@@ -1,6 +1,6 @@
 """What would become of a job if it were submitted now: the rules on a snapshot in which it waits, and no writing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -74,6 +74,10 @@ class _Ours:
     def users(self, job_class: int) -> tuple[Waiting, ...]:
         """Return the first waiting job of each user of a class."""
         return (self.row,) if job_class == NEWEST else self._heads.users(job_class)
+
+    def expect(self, heads: Iterable[Waiting]) -> None:
+        """Be told behind which first jobs further ones may be asked for."""
+        self._heads.expect(head for head in heads if head.id != NEWEST)
 
     def after(self, job_class: int, user: int, last: Waiting) -> Iterator[Waiting]:
         """Yield the user's further jobs of a class."""

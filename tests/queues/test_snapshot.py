@@ -8,8 +8,9 @@ from django.test.utils import CaptureQueriesContext
 
 from queues import services, snapshot
 from queues.admission.world import JobShape, NodeState, Placed
+from queues.heads import StoredHeads
 from queues.models import Node, Task, Wave
-from queues.waiting import StoredHeads, first, milliseconds, span
+from queues.waiting import first, milliseconds, span
 from tests.queues.crowd import copy
 from tests.queues.lab import MINUTE, NOW, Lab
 
