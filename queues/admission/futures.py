@@ -7,7 +7,7 @@ from queues.admission.board import Board
 from queues.admission.nodes import Ground
 from queues.admission.quota import Line, units_of
 from queues.admission.rooms import NOTHING, negative, rooms, rooms_of
-from queues.admission.world import Milliseconds
+from queues.admission.world import Attempt, Milliseconds
 
 
 class Future:
@@ -15,6 +15,7 @@ class Future:
 
     def __init__(self, board: Board, at: Milliseconds, ground: Ground, lines: dict[int, Line]) -> None:
         """``ground`` is the room when all that leaves has gone, ``lines`` the usage without surplus."""
+        self._board = board
         self.ended: dict[tuple[int, int], int] = {}
         self.ended_of_user: dict[tuple[int, int], int] = {}
         self.freed: set[int] = set()
@@ -35,12 +36,7 @@ class Future:
             for node, room in rooms_of(attempt, attempt.placed).items():
                 ground.shift(node, room)
                 self.freed.add(node)
-            firm = not (attempt.borrow and attempt.preemptible)
-            place = board.tree.number[attempt.team]
-            for flavor, units in units_of(attempt, attempt.placed).items():
-                self._end(place, flavor, attempt.user, units, firm=firm)
-            for flavor, units in board.elsewhere(attempt, attempt.placed).items():
-                self.lines[flavor].install(-units)
+            self.give_back(attempt)
         for entry in board.log:
             if entry.ends is not None and entry.ends <= at:
                 for node, room in rooms(entry.option, entry.placed).items():
@@ -55,6 +51,15 @@ class Future:
             self.lines[flavor].take_firm(place, -units)
         self.ended[place, flavor] = self.ended.get((place, flavor), 0) + units
         self.ended_of_user[place, user] = self.ended_of_user.get((place, user), 0) + units
+
+    def give_back(self, attempt: Attempt) -> None:
+        """Let an attempt give back what it uses of quotas and limits."""
+        board, firm = self._board, not (attempt.borrow and attempt.preemptible)
+        place = board.tree.number[attempt.team]
+        for flavor, units in units_of(attempt, attempt.placed).items():
+            self._end(place, flavor, attempt.user, units, firm=firm)
+        for flavor, units in board.elsewhere(attempt, attempt.placed).items():
+            self.lines[flavor].install(-units)
 
     def as_free_before(self) -> set[int]:
         """Return the nodes on which nothing ends until then."""
@@ -106,12 +111,10 @@ class Futures:
         """Return the world at a time."""
         known = self._known.get(at)
         if known is None:
+            board = self._board
+            gone = [row for row in board.leaving if row.ends_by is None or row.ends_by <= at]
             lines = {flavor: line.copy() for flavor, line in self.without_surplus.items()}
-            for attempt in self._board.world.attempts:
-                if attempt.leaving and not attempt.claimed and (attempt.ends_by is None or attempt.ends_by <= at):
-                    for flavor, units in units_of(attempt, attempt.placed).items():
-                        lines[flavor].take(self._board.tree.number[attempt.team], -units)
-                    for flavor, units in self._board.elsewhere(attempt, attempt.placed).items():
-                        lines[flavor].install(-units)
-            known = self._known[at] = Future(self._board, at, self._board.later(), lines)
+            known = self._known[at] = Future(board, at, board.later(), lines)
+            for attempt in gone:
+                known.give_back(attempt)
         return known

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import lcm
 
 from queues.admission.board import Board
@@ -12,7 +13,7 @@ from queues.admission.plans import Asker, Plan
 from queues.admission.quota import Line, units_of
 from queues.admission.rooms import least, minus, negative, plus, rooms_of
 from queues.admission.shapes import Option
-from queues.admission.victims import Candidate, Costs, Key, dispute, portions, surplus_order
+from queues.admission.victims import Candidate, Costs, Key, beyond_cover, dispute, firm, portions, surplus_order
 from queues.admission.world import Attempt, Claim, Placed, Queue, Standing, Victim
 
 MOST_SETS = 1 << 16
@@ -249,7 +250,7 @@ class Claimant:
         return self._lacks
 
     def _touchable(self, lacking: list[int], *, only_own: bool) -> Iterator[Attempt]:
-        """Yield the attempts that may be victims: old enough, not firm, and their team uses more than is promised."""
+        """Yield the attempts that may be victims: old enough, not covered firm work, of teams above their S."""
         board, own_place = self._board, self._case.place
         now, number, pending = board.world.now, board.tree.number, board.pending
         base = self._base if self._queue.preempt_within_team else None
@@ -267,7 +268,9 @@ class Claimant:
                     above = over[place] = any(self._above(place, {flavor: 1}) for flavor in lacking)
                 if not above:
                     continue
-            if attempt.job == self._asker.job or not attempt.placed or not (attempt.borrow and attempt.preemptible):
+            if attempt.job == self._asker.job or not attempt.placed:
+                continue
+            if firm(attempt) and (place == own_place or attempt.id not in self._bare):
                 continue
             if (attempt.safe_until <= now or self._young) and not (pending and pending[attempt.id]):
                 yield attempt
@@ -277,11 +280,29 @@ class Claimant:
         for attempt in sorted(self._touchable(lacking, only_own=only_own), key=_admitted):
             place = number[attempt.team]
             own = place == own_place
-            for rows in portions(attempt):
+            for rows in self._exposed(attempt):
                 everything = units_of(attempt, rows)
                 needs = {flavor: units for flavor, units in everything.items() if flavor in lacking}
                 if needs and (own or self._above(place, needs)):
                     yield Candidate(attempt, rows, place, needs, own=own, everything=everything)
+
+    @cached_property
+    def _bare(self) -> dict[int, dict[int, int]]:
+        """Return the firm units that no guarantee covers, by attempt and flavor: after a cut the newest."""
+        return beyond_cover(self._board)
+
+    def _exposed(self, attempt: Attempt) -> Iterator[tuple[Placed, ...]]:
+        """Yield what may go of an attempt; of firm tasks that start alone only as many as nothing covers."""
+        if not firm(attempt):
+            yield from portions(attempt)
+            return
+        left = dict(self._bare[attempt.id])
+        for rows in portions(attempt):
+            if not any(left.get(flavor, 0) > 0 for flavor in units_of(attempt, rows)):
+                continue
+            for flavor, units in units_of(attempt, rows).items():
+                left[flavor] = left.get(flavor, 0) - units
+            yield rows
 
     def _above(self, place: int, needs: dict[int, int], lines: dict[int, Line] | None = None) -> bool:
         path, _ = self._dispute(place)
@@ -412,6 +433,7 @@ class Claimant:
                 tuple(candidate.needs.items()),
                 self._costs.cost(candidate),
                 candidate.own,
+                firm(candidate.attempt),
             )
             result.setdefault(key, []).append(candidate)
         for group in result.values():

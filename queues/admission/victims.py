@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from queues.admission.board import Board
-from queues.admission.quota import Line, Tree
+from queues.admission.quota import ROOT, Line, Tree, units_of
 from queues.admission.shapes import Option
 from queues.admission.shares import borrowed
 from queues.admission.world import HOUR, Attempt, JobShape, Placed
@@ -41,6 +41,35 @@ def portions(attempt: Attempt) -> Iterator[tuple[Placed, ...]]:
             yield (replace(row, tasks=1),)
 
 
+def firm(attempt: Attempt) -> bool:
+    """Whether an attempt may not be recalled as long as guarantees cover it."""
+    return not (attempt.borrow and attempt.preemptible)
+
+
+def beyond_cover(board: Board) -> dict[int, dict[int, int]]:
+    """Return the firm units that guarantees and pools no longer cover, by attempt and flavor: the newest admissions."""
+    tops = board.tree.children[ROOT]
+    short = {
+        flavor: line
+        for flavor, line in board.lines.items()
+        if any(line.firm[top] > line.guaranteed[top] for top in tops)
+    }
+    result: dict[int, dict[int, int]] = {}
+    if not short:
+        return result
+    room = {flavor: list(line.guaranteed) for flavor, line in short.items()}
+    for attempt in sorted(board.running.values(), key=lambda row: (row.number, row.id)):
+        for flavor, units in units_of(attempt, attempt.placed).items() if firm(attempt) else ():
+            left = units
+            for node in board.tree.path[board.tree.number[attempt.team]] if flavor in room else ():
+                part = min(left, room[flavor][node])
+                room[flavor][node] -= part
+                left -= part
+            if left and flavor in room:
+                result.setdefault(attempt.id, {})[flavor] = left
+    return result
+
+
 def dispute(tree: Tree, claimant: int, place: int) -> tuple[list[int], int | None]:
     """Return a leaf's path below the common ancestor, and the claimant's node just below that (None: own team)."""
     mine = tree.path[claimant]
@@ -70,6 +99,7 @@ class Costs:
         roots = sorted((self._share(row) for row in chosen), reverse=True)
         newest = sorted((row.attempt.number for row in chosen), reverse=True)
         return (
+            sum(self._firm(row) for row in chosen),
             self._would_claim(chosen),
             self._shortfall(chosen),
             sum(self.cost(row) for row in chosen),
@@ -92,7 +122,20 @@ class Costs:
             known = self._alike[alike] = (self._would_claim(one), self._shortfall(one))
         infinite, share = self._share(candidate)
         shares = ((-infinite, -share),)
-        return (known[0], known[1], self.cost(candidate), 1, shares, (-attempt.number,), (-attempt.id,))
+        return (
+            self._firm(candidate),
+            known[0],
+            known[1],
+            self.cost(candidate),
+            1,
+            shares,
+            (-attempt.number,),
+            (-attempt.id,),
+        )
+
+    def _firm(self, candidate: Candidate) -> int:
+        """Return the worth of firm units, which go last."""
+        return self._value(candidate.all_needs()) if firm(candidate.attempt) else 0
 
     def _value(self, needs: dict[int, int]) -> int:
         return sum(self._board.flavors[flavor].value * units for flavor, units in needs.items())

@@ -9,7 +9,7 @@ import yaml
 MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+")
 DURATION_PART = re.compile(r"(\d+)(?:\.(\d+))?(ms|[smhd])")
-QUANTITY = re.compile(r"(\d+)(Ki|Mi|Gi|Ti|Pi|k|K|M|G|T|P)?")
+QUANTITY = re.compile(r"(\d+)(?:\.(\d+))?(Ki|Mi|Gi|Ti|Pi|k|K|M|G|T|P)?")
 BYTES: dict[str | None, int] = {
     None: 1,
     **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTP", start=1)},
@@ -18,6 +18,7 @@ BYTES: dict[str | None, int] = {
 }
 
 
+MERGE = "tag:yaml.org,2002:merge"
 MOST_VALUES = 5_000_000
 """So many values a file may have, those behind aliases counted as often as they are named."""
 
@@ -74,7 +75,7 @@ class Field:
         if not isinstance(self._node, yaml.MappingNode):
             raise self.wrong("must be a mapping")
         result: dict[str, Field] = {}
-        for key, value in self._node.value:
+        for key, value in self._pairs(self._node):
             name = str(key.value)
             if key.tag == "tag:yaml.org,2002:bool" and name.lower() == "on":
                 name = "on"
@@ -86,6 +87,19 @@ class Field:
                 raise field.wrong("is given twice")
             result[name] = field
         return result
+
+    def _pairs(self, node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
+        """Return keys with values; what a merge key brings is left out where the mapping says its own."""
+        own = [pair for pair in node.value if pair[0].tag != MERGE]
+        said = {str(key.value) for key, _ in own}
+        for _, value in (pair for pair in node.value if pair[0].tag == MERGE):
+            for other in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if not isinstance(other, yaml.MappingNode):
+                    raise self.within(value).wrong("must merge a mapping")
+                more = [pair for pair in self._pairs(other) if str(pair[0].value) not in said]
+                said |= {str(key.value) for key, _ in more}
+                own += more
+        return own
 
     def items(self) -> list["Field"]:
         """Return the items of a list."""
@@ -170,7 +184,8 @@ class Field:
         match = QUANTITY.fullmatch(value)
         if not match:
             raise self.wrong(f"must be a quantity such as 64Gi, not {value!r}")
-        return int(match[1]) * BYTES[match[2]]
+        scale, part = BYTES[match[3]], match[2] or ""
+        return int(match[1]) * scale + int(part or 0) * scale // int(10 ** len(part))
 
 
 def read(path: Path) -> Field:

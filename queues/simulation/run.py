@@ -9,7 +9,7 @@ from queues.simulation.checks import Breach, Watch
 from queues.simulation.engine import Engine, Event
 from queues.simulation.expectations import Always, Expectation
 from queues.simulation.jobs import Job
-from queues.simulation.scenario import Scenario
+from queues.simulation.scenario import GroupSpec, Scenario
 
 MOST_TIMERS = 1000
 QUIET_CYCLES = 60
@@ -160,7 +160,7 @@ class Simulation:
     def _find_job(self, row: Expectation) -> dict[str, object]:
         job = self._engine.jobs.get(row.name)
         if job is None:
-            return {"state": None}
+            return {"state": None, "units": 0, "on": [], "reason": None, "reserved": 0}
         nodes = {node.id: node.name for node in self._scenario.nodes}
         on = {nodes[part.node] for run in job.runs.values() for part in self._engine.held(run)}
         return {
@@ -185,7 +185,8 @@ class Simulation:
                 ok = job.name.startswith(value[:-1]) if value.endswith("*") else job.name == value
             elif key == "flavor":
                 number = next(flavor.id for flavor in self._scenario.flavors if flavor.name == value)
-                ok = any(number in run.flavors for run in job.runs.values())
+                wished = {wish for group in job.spec.groups for wish in self._wishes(job, group)} if job.waiting else ()
+                ok = number in wished or any(number in run.flavors for run in job.runs.values())
             elif key == "team":
                 ok = self._below(job.spec.team, value)
             else:
@@ -199,6 +200,10 @@ class Simulation:
             if not ok:
                 return False
         return True
+
+    def _wishes(self, job: Job, group: GroupSpec) -> tuple[int, ...]:
+        """Return the flavors that a waiting job accepts."""
+        return group.flavors or self._engine.flavors_of(job.spec.team)
 
     def _below(self, team: int | None, name: str) -> bool:
         while team is not None:

@@ -62,6 +62,7 @@ class Stage(Clock):
             )
             for row in scenario.nodes
         }
+        self.removed: dict[str, Node] = {}
         self.own_user_limit = {row.id for row in scenario.teams if row.own_user_limit}
         self.queues = {row.id: row for row in scenario.queues}
         self.lost: dict[int, Milliseconds] = {}

@@ -59,9 +59,7 @@ class Timeline(Floor):
         self._reclassify()
 
     def _do_node(self, line: Line) -> None:
-        node = self.nodes.get(line.name)
-        if node is None:
-            raise line.place.wrong(f"node {line.name!r} was removed")
+        node = self.nodes.get(line.name) or self.removed[line.name]
         if "outside" in line.changes:
             node = replace(node, outside_units=int(str(line.changes["outside"])))
         if "labels" in line.changes:
@@ -69,10 +67,14 @@ class Timeline(Floor):
             merged = dict(node.labels) | dict(labels if isinstance(labels, tuple) else ())
             domains = tuple(merged.get(level) for level in self.scenario.levels)
             node = replace(node, labels=tuple(sorted(merged.items())), domains=domains)
-        self.nodes[line.name] = node
         state = line.changes.get("state")
+        if line.name in self.removed and state in {None, "removed"}:
+            self.removed[line.name] = node
+            return
+        self.removed.pop(line.name, None)
+        self.nodes[line.name] = node
         if state == "removed":
-            del self.nodes[line.name]
+            self.removed[line.name] = self.nodes.pop(line.name)
             self.lost.pop(node.id, None)
             self.check_guarantees(line)
             self._requeue_from(node.id)
@@ -99,10 +101,9 @@ class Timeline(Floor):
 
     def _do_release(self, line: Line) -> None:
         job = self._job(line)
-        if not job.held:
-            raise line.place.wrong(f"job {job.name!r} is not held")
-        job.held = False
-        self._enter(job)
+        if job.held:
+            job.held = False
+            self._enter(job)
 
     def _do_end(self, line: Line) -> None:
         job = self._job(line)

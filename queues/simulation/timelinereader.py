@@ -135,11 +135,8 @@ class TimelineReader(WorldReader):
         tasks, most = (fields["tasks"].integer(least=1, most=MOST) if "tasks" in fields else 1), None
         if shape == "elastic":
             if "min" in fields or "max" in fields:
-                given = tasks if "tasks" in fields else None
                 tasks = fields["min"].integer(least=1, most=MOST) if "min" in fields else 1
                 most = fields["max"].integer(least=tasks, most=MOST) if "max" in fields else tasks
-                if given is not None and not tasks <= given <= most:
-                    raise fields["tasks"].wrong(f"an elastic job has min to max tasks, {tasks} to {most}, not {given}")
         elif "min" in fields or "max" in fields:
             raise value.wrong("min and max are for elastic jobs")
         flavors = None
@@ -160,14 +157,12 @@ class TimelineReader(WorldReader):
 
     def _topology(self, fields: dict[str, Field]) -> Topology | None:
         found = [name for name in ("required", "preferred", "spread") if name in fields]
-        if "max_skew" in fields and found != ["spread"]:
-            raise fields["max_skew"].wrong("goes with spread")
         if not found:
             return None
         if len(found) > 1:
             raise fields[found[1]].wrong("only one of required, preferred and spread")
         level = fields[found[0]].choice((*self._levels, "node"))
-        skew = fields["max_skew"].integer(least=1) if "max_skew" in fields else None
+        skew = fields["max_skew"].integer(least=1) if "max_skew" in fields and found == ["spread"] else None
         return Topology(near=Near(found[0]), level=(*self._levels, "node").index(level), max_skew=skew)
 
     def _job_called(self, where: Field) -> str:
@@ -198,8 +193,6 @@ class TimelineReader(WorldReader):
             for name in ("borrow_limit", "lend_limit"):
                 if name in fields:
                     changes[name] = fields[name].limit()
-            if not changes:
-                raise item.wrong("needs guaranteed, borrow_limit or lend_limit")
             rows.append((self._team(fields["team"]).id, self._flavor(fields["flavor"]), changes))
         return [Line(at, "", value, quotas=tuple(rows))]
 
@@ -215,8 +208,6 @@ class TimelineReader(WorldReader):
             changes["outside"] = fields["outside"].integer(least=0)
         if "labels" in fields:
             changes["labels"] = labels_of(fields["labels"])
-        if not changes:
-            raise value.wrong("needs state, outside or labels")
         return [Line(at, "", value, name=name, changes=changes)]
 
     def _team_change(self, at: int, value: Field) -> list[Line]:
@@ -231,8 +222,6 @@ class TimelineReader(WorldReader):
             changes["weight"] = fields["weight"].thousandths()
         if "per_user_limit" in fields:
             changes["per_user_limit"] = fields["per_user_limit"].limit()
-        if not changes:
-            raise value.wrong("needs paused, weight or per_user_limit")
         return [Line(at, "", value, name=team.name, changes=changes)]
 
     def _policy_change(self, at: int, value: Field) -> list[Line]:

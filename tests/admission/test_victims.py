@@ -114,8 +114,8 @@ def test_the_highest_shares_of_a_set_are_compared_first_and_a_weight_of_zero_is_
 
     both, endless, within = keys(site, owner, (a, b), (c,), (d,))
 
-    assert both[4] == ((0, Fraction(-4)), (0, Fraction(-3, 4)))
-    assert (endless[4], within[4]) == (((-1, Fraction(0)),), ((0, Fraction(0)),))
+    assert both[5] == ((0, Fraction(-4)), (0, Fraction(-3, 4)))
+    assert (endless[5], within[5]) == (((-1, Fraction(0)),), ((0, Fraction(0)),))
 
 
 def test_what_a_team_and_its_department_lose_of_their_promise_counts_once() -> None:

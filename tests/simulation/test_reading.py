@@ -89,7 +89,7 @@ def test_on_is_understood_quoted_or_not_and_times_in_all_units(tmp_path: Path) -
 def test_what_the_job_state_forbids_is_not_valid_either(tmp_path: Path) -> None:
     running = WORLD + "timeline:\n - {at: 0s, submit: {name: j, team: a, runs: 10s}}\n"
 
-    for line in ("hold: j", "end: {job: j, tasks: 9}", "release: j"):
+    for line in ("hold: j", "end: {job: j, tasks: 9}"):
         with pytest.raises(ScenarioError, match=r"case\.yaml:5"):
             run(tmp_path, running + f" - {{at: 5s, {line}}}\n")
     with pytest.raises(ScenarioError, match="has ended"):
