@@ -85,7 +85,8 @@ class Ensemble:
         """Start our processes of these names (all, where none is named), each in a group of its own."""
         commands = self._commands()
         for name in names or OURS:
-            self.launch(name, commands[name], sockets=(self.socket.fileno(),) if name == "web" else ())
+            # web-2 is a second web.
+            self.launch(name, commands[name.partition("-")[0]], sockets=(self.socket.fileno(),) if name.startswith("web") else ())
 
     def launch(self, name: str, command: Sequence[str], *, sockets: Sequence[int] = ()) -> None:
         """Start any program under a name, with our environment and a log."""

@@ -17,6 +17,7 @@ from stack.supervisor import Program
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_PORT, PORTS, LAST_PORT = 8000, 100, 65535
+MOST_WEB, MOST_WEB_GIVEN = 2, 64
 LOCAL = {"127.0.0.1", "0.0.0.0", "::1"}  # noqa: S104  how a browser on this machine calls them: localhost
 
 
@@ -179,8 +180,18 @@ def processes(plan: Plan) -> list[Program]:
     # In a container people are root, and Celery's warning about that is nothing that they can act on.
     env = {**plan.env, "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
     programs = [Program(name=name, command=command, env=env) for name, command in commands.items()]
-    programs[0] = replace(programs[0], ready=Ready(plan.address), sockets=(plan.web.fileno(),))
-    return programs
+    socket = (plan.web.fileno(),)
+    programs[0] = replace(programs[0], ready=Ready(plan.address), sockets=socket)
+    web = replace(programs[0], ready=lambda: True)
+    return [*programs, *(replace(web, name=f"web-{number}") for number in range(2, web_processes() + 1))]
+
+
+def web_processes() -> int:
+    """Return how many processes answer on the socket: TIDEGATE_WEB_PROCESSES, or one for each of two cores."""
+    given = os.environ.get("TIDEGATE_WEB_PROCESSES") or str(min(MOST_WEB, os.cpu_count() or 1))
+    if not given.isdigit() or not 0 < int(given) <= MOST_WEB_GIVEN:
+        raise StartFailed(f"TIDEGATE_WEB_PROCESSES is {given!r}: give a number from 1 to {MOST_WEB_GIVEN}")
+    return int(given)
 
 
 def feeder(plan: Plan) -> Program:

@@ -1,7 +1,8 @@
-"""The REST API under submissions: one web process, four clients, tokens, validation, everything durable."""
+"""The REST API under submissions: two web processes, four clients, tokens, validation, everything durable."""
 
 import http.client
 import json
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from queues.benchmarks.house import House, house, rank, spec
 from queues.benchmarks.results import Result, Setting
 from queues.models import Job
+from stack.ensemble import Ensemble
 
 CLIENTS = 4
 SINGLE, BATCHES, BATCH = 2_000, 80, 100
@@ -19,8 +21,7 @@ TEAMS = tuple(f"team-{number}" for number in range(10))
 def api(setting: Setting) -> Iterator[Result]:
     """Submit 2,000 jobs one at a time, then 8,000 in batches of 100, by four clients."""
     with house(nodes=2, units=8, teams=TEAMS) as found:
-        found.ensemble.start("web")
-        found.ensemble.wait_for_web()
+        _serve(found.ensemble)
         _calls(found, CLIENTS, lambda number: ("/api/v1/jobs", spec(f"warm-{number}", TEAMS[0])))
         single = max(CLIENTS, SINGLE // setting.part)
         times, seconds = _calls(
@@ -33,6 +34,17 @@ def api(setting: Setting) -> Iterator[Result]:
         _, seconds = _calls(found, batches, _batch)
         yield Result(name="api/batch", value=batches * BATCH / seconds, unit="jobs/s", target=">= 3,000/s")
         yield Result(name="api/jobs", value=Job.objects.count(), unit="jobs written")
+
+
+def _serve(ensemble: Ensemble) -> None:
+    """Start two web processes, and wait for each by itself: they answer on one socket."""
+    ensemble.start("web")
+    ensemble.wait_for_web()
+    first = ensemble.running["web"]
+    first.send_signal(signal.SIGSTOP)
+    ensemble.start("web-2")
+    ensemble.wait_for_web()
+    first.send_signal(signal.SIGCONT)
 
 
 def _batch(number: int) -> tuple[str, object]:

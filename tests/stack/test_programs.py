@@ -57,6 +57,32 @@ def test_servers_that_are_named_are_used_instead_of_own_ones(tmp_path: Path, mon
         assert "TIDEGATE_CLUSTERS" not in plan.env
 
 
+@pytest.mark.parametrize(("given", "names"), [("1", ["web"]), ("3", ["web", "web-2", "web-3"])])
+def test_so_many_processes_answer_on_the_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, names: list[str]
+) -> None:
+    monkeypatch.setenv("TIDEGATE_WEB_PROCESSES", given)
+
+    plan = programs.plan(tmp_path)
+
+    with plan.web:
+        serving = [program for program in programs.processes(plan) if program.sockets]
+        assert [program.name for program in serving] == names
+        assert {program.command for program in serving} == {serving[0].command}
+        assert {program.sockets for program in serving} == {(plan.web.fileno(),)}
+
+
+@pytest.mark.parametrize("given", ["none", "0", "65"])
+def test_a_number_of_web_processes_that_is_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_WEB_PROCESSES", given)
+    plan = programs.plan(tmp_path)
+
+    with plan.web, pytest.raises(StartFailed, match="TIDEGATE_WEB_PROCESSES"):
+        programs.processes(plan)
+
+
 def test_the_secret_key_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
     first = programs.secret(tmp_path / "key")
     second = programs.secret(tmp_path / "key")
