@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from queues.admission import quota, world
-from queues.spec import FlavorChoice, Spec
+from queues.spec import Ceilings, FlavorChoice, Spec
 from tenants.errors import Notice
 from tenants.models import Team
 
@@ -21,29 +21,6 @@ class StoredCeilings:
         """Return the units that a team could have with everybody else idle; 0 also where either is not known."""
         line, place = self._lines.get(flavor), self._tree.number.get(team)
         return 0 if line is None or place is None else line.most(place)
-
-    def is_department(self, team: int) -> bool:
-        """Whether a team has teams below it."""
-        return bool(self._tree.children[self._tree.number[team]])
-
-    def warnings(self, spec: Spec) -> tuple[Notice, ...]:
-        """Return what is permanently in the way of a job, which is accepted all the same."""
-        found = []
-        for group in spec.groups:
-            largest = max(flavor.largest for flavor in group.flavors)
-            if group.units > largest:
-                kinds = " or ".join(flavor.name for flavor in group.flavors)
-                what = f"a task needs {group.units} {kinds} on one node; the largest node has {largest}"
-                found.append(Notice(code="EXCEEDS_NODE", detail=f"This job can never start: {what}."))
-        needs = spec.groups[0].units if spec.shape is world.JobShape.INDEPENDENT else spec.units
-        flavors = {flavor.id: flavor.name for group in spec.groups for flavor in group.flavors}
-        if not found and len(flavors) == 1:
-            ((flavor, kind),) = flavors.items()
-            most = self.most(spec.team.id, flavor)
-            if needs > most:
-                what = f"it needs {needs} {kind} at once; {spec.team.name} can have at most {most}"
-                found.append(Notice(code="EXCEEDS_MAX", detail=f"This job can never start: {what}."))
-        return tuple(found)
 
     @cached_property
     def _world(self) -> world.World:
@@ -79,3 +56,23 @@ class StoredCeilings:
     @cached_property
     def _lines(self) -> dict[int, quota.Line]:
         return quota.lines(self._world, self._tree)
+
+
+def warnings(spec: Spec, ceilings: Ceilings) -> tuple[Notice, ...]:
+    """Return what is permanently in the way of a job, which is accepted all the same."""
+    found = []
+    for group in spec.groups:
+        largest = max(flavor.largest for flavor in group.flavors)
+        if group.units > largest:
+            kinds = " or ".join(flavor.name for flavor in group.flavors)
+            what = f"a task needs {group.units} {kinds} on one node; the largest node has {largest}"
+            found.append(Notice(code="EXCEEDS_NODE", detail=f"This job can never start: {what}."))
+    needs = spec.groups[0].units if spec.shape is world.JobShape.INDEPENDENT else spec.units
+    flavors = {flavor.id: flavor.name for group in spec.groups for flavor in group.flavors}
+    if not found and len(flavors) == 1:
+        ((flavor, kind),) = flavors.items()
+        most = ceilings.most(spec.team.id, flavor)
+        if needs > most:
+            what = f"it needs {needs} {kind} at once; {spec.team.name} can have at most {most}"
+            found.append(Notice(code="EXCEEDS_MAX", detail=f"This job can never start: {what}."))
+    return tuple(found)

@@ -29,8 +29,15 @@ class Settled(NamedTuple):
 _TABLES = ("tenants_installation", "tenants_flavor", "tenants_team", "tenants_quota", "queues_queue")
 # A version is ``xmin`` and ``ctid`` of a row: no update of whatever kind, by whoever, keeps both.
 _ROW = "SELECT '{0}' AS of, id, xmin::text || ctid::text AS version FROM {0}"
-_ROWS = " UNION ALL ".join(_ROW.format(table) for table in _TABLES)
-_VERSION = f"SELECT md5(string_agg(concat_ws(' ', of, id, version), ',' ORDER BY of, id)) FROM ({_ROWS}) found"  # noqa: S608  constants only
+
+
+def versions(tables: Iterable[str]) -> str:
+    """Return the statement that tells one version of all rows of some small tables."""
+    rows = " UNION ALL ".join(_ROW.format(table) for table in tables)
+    return f"SELECT md5(string_agg(concat_ws(' ', of, id, version), ',' ORDER BY of, id)) FROM ({rows}) found"  # noqa: S608  constants only
+
+
+_VERSION = versions(_TABLES)
 _known: dict[str, Settled] = {}
 """The last one, by the versions of all rows that it is made of."""
 

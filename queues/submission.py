@@ -7,18 +7,14 @@ from uuid import UUID
 
 import uuid6
 from django.conf import settings
-from django.db.models import Exists, IntegerField, OuterRef, Subquery
-from django.db.models.functions import Coalesce
 
 from queues import classes
 from queues import spec as specs
 from queues.admission.world import JobShape
-from queues.ceilings import StoredCeilings
-from queues.models import Job, JobEvent, Node, PriorityClass, Queue, TaskGroup
-from queues.namespaces import namespace_of
+from queues.choices import choices
+from queues.models import Job, JobEvent, TaskGroup
 from tenants.errors import DomainError, Invalid, NotAllowed, NotFound
-from tenants.models import Flavor, Team
-from tenants.permissions import Actor, Permission, visible_teams
+from tenants.permissions import Actor, visible_teams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +29,15 @@ class Draft:
 
 def catalog(by: Actor, *, teams: Iterable[str] | None = None) -> specs.Catalog:
     """Return the names that somebody may use in a spec (``teams``: of these teams only, where that is enough)."""
-    flavors = _flavors()
+    found, mine = choices(by)
+    named = None if teams is None else set(teams)
+    some = mine if named is None else tuple(team for team in mine if team.name in named)
     return specs.Catalog(
-        teams=_teams(by, teams),
-        flavors=flavors,
-        priorities=tuple(
-            specs.PriorityChoice(id=row.id, name=row.name, value=row.value, preemptible=row.preemptible)
-            for row in PriorityClass.objects.order_by("-value", "id")
-        ),
-        ceilings=StoredCeilings(flavors),
+        # Where somebody named a team that is not theirs, the answer lists all that are.
+        teams=some if named is None or {team.name for team in some} == named else mine,
+        flavors=found.flavors,
+        priorities=found.priorities,
+        ceilings=found.ceilings,
         test_annotations=settings.TIDEGATE_TEST_ANNOTATIONS,
         levels=tuple(settings.TIDEGATE_LEVELS),
     )
@@ -71,55 +67,6 @@ def _about_team(name: str | None, *, by: Actor, otherwise: NotFound) -> DomainEr
         detail = f"{team.name} is a department: submit to one of its teams, {', '.join(below)}"
         return Invalid.field("/metadata/team", detail, code="team_is_department", given=team.name, allowed=below)
     return NotAllowed(f"You may see team {team.name} but not submit jobs to it.", code="needs_submit_job")
-
-
-def _teams(by: Actor, names: Iterable[str] | None) -> tuple[specs.TeamChoice, ...]:
-    wanted = None if names is None else set(names)
-    allowed = Queue.objects.filter(
-        ~Exists(Team.objects.filter(parent=OuterRef("team_id"))),
-        team__in=visible_teams(by, Permission.SUBMIT_JOB),
-    )
-    rows = allowed if wanted is None else allowed.filter(team__name__in=wanted)
-    queues: dict[tuple[int, str], list[specs.QueueChoice]] = {}
-    allows: dict[int, frozenset[str]] = {}
-    for row in rows.select_related("team").order_by("team__name", "name", "id"):
-        choice = specs.QueueChoice(
-            id=row.id,
-            name=row.name,
-            default_time_limit=row.default_time_limit,
-            max_time_limit=row.max_time_limit,
-            max_grace=row.max_grace,
-            max_priority=row.max_priority,
-        )
-        queues.setdefault((row.team_id, row.team.name), []).append(choice)
-        allows[row.team_id] = frozenset(row.team.pod_allowances)
-    if wanted is not None and {name for _, name in queues} != wanted:
-        # Somebody named a team that is not theirs: the answer lists all that are.
-        return _teams(by, None)
-    return tuple(
-        specs.TeamChoice(id=team, name=name, queues=tuple(lines), namespace=namespace_of(name), allows=allows[team])
-        for (team, name), lines in queues.items()
-    )
-
-
-def _flavors() -> tuple[specs.FlavorChoice, ...]:
-    largest = Node.objects.filter(flavor=OuterRef("id"), gone_at=None).order_by("-units").values("units")[:1]
-    rows = Flavor.objects.annotate(largest=Coalesce(Subquery(largest, output_field=IntegerField()), 0)).order_by("id")
-    return tuple(
-        specs.FlavorChoice(
-            id=row.id,
-            name=row.name,
-            default_cpu_milli=row.default_cpu_milli,
-            default_memory=row.default_memory,
-            cpu_step_milli=row.cpu_step_milli,
-            memory_step=row.memory_step,
-            largest=row.largest,
-            installed=row.installed,
-            resource=row.resource,
-            node_labels=tuple(sorted(row.node_labels.items())),
-        )
-        for row in rows
-    )
 
 
 def store(drafts: Iterable[Draft], *, by: Actor, now: datetime) -> list[Job]:

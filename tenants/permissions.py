@@ -173,6 +173,32 @@ def teams_seen(who: Actor | User | AnonymousUser, permission: Permission = Permi
     return tuple(team for team in rows if team.id in inside)
 
 
+def reached(
+    who: Actor, permission: Permission, *, parents: Mapping[int, int | None], roles: Mapping[int, str]
+) -> frozenset[int]:
+    """Return the ids of ``visible_teams`` from what is at hand: the team above each, and the person's own roles."""
+    if not who.user.is_active or not _scoped(who, permission):
+        return frozenset()
+    everywhere = bool(who.user.global_role) and permission in EVERYWHERE[who.user.global_role]
+    allowed = {role for role, rights in IN_TEAM.items() if permission in rights}
+    paths = {team: _path(team, parents) for team in parents}
+    return frozenset(
+        team
+        for team, path in paths.items()
+        if (everywhere or any(roles.get(above) in allowed for above in path))
+        and (who.team_id is None or who.team_id in path)
+    )
+
+
+def _path(team: int | None, parents: Mapping[int, int | None]) -> frozenset[int]:
+    """Return a team and those above it; each once, even on a cycle."""
+    path: set[int] = set()
+    while team is not None and team not in path:
+        path.add(team)
+        team = parents.get(team)
+    return frozenset(path)
+
+
 def leaves_seen(who: Actor | User | AnonymousUser, permission: Permission = Permission.VIEW_TEAM) -> tuple[Team, ...]:
     """Return those of ``teams_seen`` that have jobs of their own: what has teams below it is a department."""
     # Who sees a team sees those below it.

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from queues import classes, forecasting, snapshot, submission, wording
+from queues import ceilings, classes, forecasting, snapshot, submission, wording
 from queues.admission.decide import decide
 from queues.admission.outcome import Admission, Outcome
 from queues.admission.quota import in_use
 from queues.admission.ranking import ranking
 from queues.admission.reasons import PERMANENT, Code, Reason
 from queues.admission.world import Ask, Heads, JobClass, JobShape, Waiting, World
-from queues.ceilings import StoredCeilings
 from queues.models import Job
 from queues.queries import ranks
 from queues.queries.estimates import summary
@@ -42,7 +41,7 @@ def plan(by: Actor, data: object, *, now: datetime, go_on: GoOn = lambda: True) 
         spec = submission.read(data, catalog, by=by)
     except Invalid as error:
         return Plan(valid=False, errors=error.fields, as_of=now)
-    warnings = [*StoredCeilings(catalog.flavors).warnings(spec), *hidden.warnings(to_json(spec)), *_taken(spec)]
+    warnings = [*ceilings.warnings(spec, catalog.ceilings), *hidden.warnings(to_json(spec)), *_taken(spec)]
     with snapshot.load(now) as seen:
         ours = _Ours(seen, spec, by, now)
         outcome = decide(ours.world, ours)

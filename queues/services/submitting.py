@@ -6,10 +6,9 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
-from queues import hints, submission
-from queues.ceilings import StoredCeilings
+from queues import ceilings, hints, submission
 from queues.models import Job
 from queues.spec import Catalog, Spec, hidden
 from queues.states import ENDED, JobState
@@ -167,15 +166,14 @@ def _write(
     }
     kept = sorted(set(first_of.values()))
     jobs = dict(zip(kept, submission.store((new[place] for place in kept), by=by, now=now), strict=True))
-    # Read after the rows are written: these hold their teams, so that none can become a department any more.
-    ceilings = StoredCeilings(catalog.flavors)
-    _keep_leaves([new[place].spec for place in kept], ceilings)
+    # Asked after the rows are written: these hold their teams, so that none can become a department any more.
+    _keep_leaves([new[place].spec for place in kept])
     hints.wake()
     hints.tell_pages("jobs", "queue", *sorted({f"team:{draft.spec.team.name}" for draft in new.values()}))
     return {
         place: Submitted(
             job=jobs[place],
-            warnings=(*ceilings.warnings(draft.spec), *hidden.warnings(jobs[place].spec)),
+            warnings=(*ceilings.warnings(draft.spec, catalog.ceilings), *hidden.warnings(jobs[place].spec)),
             spec=None if draft.cloned_from else draft.spec,
         )
         if first_of[place] == place
@@ -192,8 +190,16 @@ def _twice(job: Job, if_exists: IfExists | None) -> Outcome:
     return Conflict(detail, code="external_id_taken")
 
 
-def _keep_leaves(specs: Sequence[Spec], ceilings: StoredCeilings) -> None:
-    for spec in specs:
-        if ceilings.is_department(spec.team.id):
-            detail = f"{spec.team.name} has become a department: submit to one of its teams."
-            raise Conflict(detail, code="team_is_department")
+_DEPARTMENTS = """
+SELECT team.name FROM tenants_team team JOIN tenants_team below ON below.parent_id = team.id
+WHERE team.id = ANY(%s) LIMIT 1
+"""
+
+
+def _keep_leaves(specs: Sequence[Spec]) -> None:
+    """Raise where a team has become a department; to be asked after the rows are written, which hold their teams."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DEPARTMENTS, [sorted({spec.team.id for spec in specs})])
+        found = cursor.fetchone()
+    if found is not None:
+        raise Conflict(f"{found[0]} has become a department: submit to one of its teams.", code="team_is_department")

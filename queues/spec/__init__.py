@@ -5,6 +5,7 @@ from queues.spec.read import read
 from queues.spec.values import (
     API_VERSION,
     Catalog,
+    Ceilings,
     FlavorChoice,
     PriorityChoice,
     QueueChoice,
@@ -18,6 +19,7 @@ from queues.spec.values import (
 __all__ = [
     "API_VERSION",
     "Catalog",
+    "Ceilings",
     "FlavorChoice",
     "PriorityChoice",
     "QueueChoice",

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tenants.look import look, once
 from tenants.models import Membership, Role, Team, User
-from tenants.permissions import Actor, Permission, Scope, can, joined, leaves_seen, teams_seen, visible_teams
+from tenants.permissions import Actor, Permission, Scope, can, joined, leaves_seen, reached, teams_seen, visible_teams
 from tests.tenants.conftest import NOW, Site
 
 
@@ -21,6 +21,12 @@ def deep(site: Site) -> Site:
     return site
 
 
+def at_hand(who: Actor, permission: Permission) -> frozenset[int]:
+    parents = dict(Team.objects.values_list("id", "parent_id"))
+    roles = dict(Membership.objects.filter(user=who.user).values_list("team_id", "role"))
+    return reached(who, permission, parents=parents, roles=roles)
+
+
 @pytest.mark.usefixtures("deep")
 def test_the_rows_that_pages_read_are_the_teams_that_queries_start_from() -> None:
     for user in User.objects.all():
@@ -28,6 +34,7 @@ def test_the_rows_that_pages_read_are_the_teams_that_queries_start_from() -> Non
             asked = list(visible_teams(user, permission).order_by("id"))
 
             assert list(teams_seen(user, permission)) == asked, (user, permission)
+            assert at_hand(Actor(user=user), permission) == {team.id for team in asked}, (user, permission)
 
 
 def test_a_token_narrows_the_rows_as_it_narrows_the_queries(deep: Site) -> None:
@@ -37,7 +44,9 @@ def test_a_token_narrows_the_rows_as_it_narrows_the_queries(deep: Site) -> None:
                 actor = Actor(user=user, scopes=frozenset(scopes), team_id=team.id)
 
                 for permission in (Permission.VIEW_JOB, Permission.EDIT_QUOTA, Permission.SUBMIT_JOB):
-                    assert list(teams_seen(actor, permission)) == list(visible_teams(actor, permission).order_by("id"))
+                    asked = list(visible_teams(actor, permission).order_by("id"))
+                    assert list(teams_seen(actor, permission)) == asked
+                    assert at_hand(actor, permission) == {row.id for row in asked}
     assert deep.nlp in teams_seen(deep.head)
 
 
