@@ -86,7 +86,11 @@ class Ensemble:
         commands = self._commands()
         for name in names or OURS:
             # web-2 is a second web.
-            self.launch(name, commands[name.partition("-")[0]], sockets=(self.socket.fileno(),) if name.startswith("web") else ())
+            self.launch(
+                name,
+                commands[name.partition("-")[0]],
+                sockets=(self.socket.fileno(),) if name.startswith("web") else (),
+            )
 
     def launch(self, name: str, command: Sequence[str], *, sockets: Sequence[int] = ()) -> None:
         """Start any program under a name, with our environment and a log."""
