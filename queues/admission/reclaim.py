@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
+from operator import le
 
 from queues.admission.board import Board
 from queues.admission.nodes import Ground, Room
@@ -454,22 +455,26 @@ class Claimant:
         """Compare every set that succeeds and has no member that could stay; small sets first.
 
         A set of which one removal is not allowed has no larger set that is, so that what grows from it is left out.
+        Where the young are counted nobody goes yet: whether there is a set is all that is asked.
         """
         deficits = self._deficits()
         best: tuple[Key, list[Candidate]] | None = None
-        enough: list[tuple[int, ...]] = []
+        enough: list[tuple[int, tuple[int, ...]]] = []
         level = [((0,) * len(groups), 0)]
         while level:
             grown: list[tuple[tuple[int, ...], int]] = []
             for vector, last in level:
-                if any(all(more >= less for more, less in zip(vector, known, strict=True)) for known in enough):
+                groups_of = _members(vector)
+                if any(not known & ~groups_of and all(map(le, less, vector)) for known, less in enough):
                     continue
                 chosen = [row for group, count in zip(groups, vector, strict=True) for row in group[:count]]
                 if not self._removable(chosen, self._lines):
                     continue
                 freed_enough = all(_freed(chosen, flavor) >= missing for flavor, missing in deficits.items())
                 if chosen and freed_enough and self._works(chosen):
-                    enough.append(vector)
+                    if self._young:
+                        return chosen
+                    enough.append((groups_of, vector))
                     key = self._costs.key(chosen)
                     if best is None or key < best[0]:
                         best = (key, chosen)
@@ -568,6 +573,11 @@ def _grown(
         if vector[place] < len(groups[place]):
             yield (*vector[:place], vector[place] + 1, *vector[place + 1 :]), place
         counts[place] = vector[place]
+
+
+def _members(vector: tuple[int, ...]) -> int:
+    """Return the groups of which a set has members, as bits."""
+    return sum(1 << place for place, count in enumerate(vector) if count)
 
 
 def _all_freed(groups: list[list[Candidate]], counts: list[int], flavor: int) -> int:

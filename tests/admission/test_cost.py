@@ -15,7 +15,7 @@ from queues.simulation import engine
 from queues.simulation.reading import parse
 from queues.simulation.run import simulate
 from queues.simulation.scenario import Reader
-from tests.admission.site import Site
+from tests.admission.site import HOUR, NOW, Site
 from tests.simulation.timelines import timeline
 
 
@@ -140,6 +140,18 @@ def test_a_claim_lets_only_the_teams_that_it_touches_be_asked_anew() -> None:
 
     assert (few["execute"], many["execute"]) == (4, 16)
     assert many["_find_inside"] <= 4 * few["_find_inside"]
+
+
+def test_whether_only_minimum_run_times_stand_before_a_claim_is_asked_of_one_set_of_victims() -> None:
+    site = Site()
+    site.node(1, count=10)
+    borrower, owner = site.team(0), site.team(10)
+    for number in range(10):
+        # Each costs something else, so that none stands for another: 252 sets of five would do.
+        site.runs(borrower, number + 1, since=NOW - HOUR - number * 1000, safe_until=NOW + HOUR)
+    site.waits(owner, 1, gang=5)
+
+    assert steps(site.world(), site.heads())["_works"] == 1
 
 
 @pytest.mark.parametrize("seed", range(12))
