@@ -139,13 +139,14 @@ class Planner:
         board, place = self._board, holder.asker.case.place
         future = self._futures.at(at)
         lines = {flavor: future.lines[flavor].copy() for flavor, _ in option.needs}
-        counted = [plan for plan in board.plans if plan.job != holder.job.id and plan.in_use_at(at)]
+        standing, node = self._standing(holder, option, future.ended)
+        minded = [plan for plan in board.plans if plan.job != holder.job.id and _minds(standing, plan)]
+        counted = [plan for plan in minded if plan.in_use_at(at)]
         for plan in counted:
             plan.change_in(lines, plan.case.place)
-        standing, node = self._standing(holder, option, future.ended)
         if not self._allowed(holder, option, future, lines, standing):
             return None
-        others = [] if alone else [plan for plan in board.plans if plan.job != holder.job.id]
+        others = [] if alone else minded
         together = [plan for plan in others if plan.at == at]
         ground = future.ground(avoid.union(node for plan in others if plan.at != at for node in plan.needs))
         if together:
@@ -248,17 +249,38 @@ class Planner:
         """Plan the holds of the world again, in their order; a better plan replaces an old one."""
         board = self._board
         self._futures = Futures(board)
-        for hold in board.world.holds:
+        given_way: list[Hold] = []
+        for hold in sorted(board.world.holds, key=_guaranteed_first):
             job_class = board.classes.get(hold.job_class)
-            job = jobs.get(hold.job) or as_waiting(hold)
             if job_class is None or board.spoken_for.get(hold.job):
                 continue
             if board.paused(board.queues[job_class.queue]) is not None:
                 continue
-            plan = self._renewed(hold, holder_of(board, job_class, job))
-            if plan is not None:
-                board.plans.append(plan)
+            given_way += self._replan(hold, holder_of(board, job_class, jobs.get(hold.job) or as_waiting(hold)))
+        self._replan_all(given_way)
         board.forget_views()
+
+    def _replan(self, hold: Hold, holder: Holder) -> list[Hold]:
+        """Plan a hold again; return the borrowers' holds that gave way to it."""
+        plan = self._renewed(hold, holder)
+        return [] if plan is None else self._put(plan)
+
+    def _replan_all(self, holds: list[Hold]) -> None:
+        """Plan the holds of borrowers again that gave way, where there is room for them."""
+        board = self._board
+        for hold in holds:
+            if len(board.plans) < len(board.ground.where):
+                self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
+
+    def _put(self, plan: Plan) -> list[Hold]:
+        """Add a plan; borrowers' plans on its nodes give way to guaranteed demand and are returned as holds."""
+        board = self._board
+        ways = [] if plan.standing is Standing.BORROWER else board.plans
+        out = [row for row in ways if row.standing is Standing.BORROWER and not row.needs.keys().isdisjoint(plan.needs)]
+        for row in out:
+            board.drop_plan(row.job)
+        board.plans.append(plan)
+        return [as_hold(row) for row in out]
 
     def repair(self) -> bool:
         """Plan again what others with a better right have taken away in this cycle; return whether there was any."""
@@ -267,11 +289,10 @@ class Planner:
         self._futures = Futures(board)
         for plan in broken:
             board.drop_plan(plan.job)
-        for plan in broken:
-            holder = holder_of(board, board.classes[plan.job_class], as_waiting(as_hold(plan)))
-            new = self._renewed(as_hold(plan), holder)
-            if new is not None:
-                board.plans.append(new)
+        given_way: list[Hold] = []
+        for hold in sorted([as_hold(plan) for plan in broken], key=_guaranteed_first):
+            given_way += self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
+        self._replan_all(given_way)
         board.forget_views()
         return bool(broken)
 
@@ -288,7 +309,7 @@ class Planner:
         if new is not None:
             new.moved = hold.moved if new.at == hold.at else ("earlier" if old is not None else "impossible")
             return new
-        return self._renewed_endless(hold, holder, option, self._held_nodes())
+        return self._renewed_endless(hold, holder, option, self._held_nodes(hold.standing))
 
     def _renewed_endless(self, hold: Hold, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
         where = self._board.ground.where
@@ -321,13 +342,13 @@ class Planner:
         failed: set[object] = set()
         for holder in self.in_order(holders):
             case = holder.asker.case
-            if len(board.plans) >= most:
+            if len(board.plans) >= most and (self._held(most) or not self.guaranteed(holder)):
                 break
             if case in failed or all(self._all_blocked(option, blocked) for option in case.shape.options):
                 continue
             plan = self._new(holder, frozenset(blocked))
             if plan is not None:
-                board.plans.append(plan)
+                self._replan_all(self._put(plan))
                 continue
             failed.add(case)
             if board.plans and self._new(holder, frozenset(), alone=True) is not None:
@@ -335,8 +356,13 @@ class Planner:
                     blocked.update(self._usable(option))
         board.forget_views()
 
-    def _held_nodes(self) -> frozenset[int]:
-        return frozenset(node for plan in self._board.plans for node in plan.needs)
+    def _held(self, most: int) -> bool:
+        """Whether guaranteed demand has all the holds that there may be."""
+        return sum(plan.standing is Standing.GUARANTEED for plan in self._board.plans) >= most
+
+    def _held_nodes(self, standing: Standing) -> frozenset[int]:
+        """Return the nodes of the holds that bind a job of this standing."""
+        return frozenset(node for plan in self._board.plans if _minds(standing, plan) for node in plan.needs)
 
     def _new(self, holder: Holder, avoid: frozenset[int], *, alone: bool = False) -> Plan | None:
         plan = self._earliest(holder, avoid, alone=alone)
@@ -344,7 +370,8 @@ class Planner:
             return plan
         for option in holder.asker.case.shape.options:
             if self._never_in_time(holder, option):
-                elsewhere = avoid if alone else avoid | self._held_nodes()
+                standing = Standing.GUARANTEED if self.guaranteed(holder) else Standing.BORROWER
+                elsewhere = avoid if alone else avoid | self._held_nodes(standing)
                 placed = self.sets.nearest(option, elsewhere, beside=False)
                 if placed is not None:
                     endless = self._endless(holder, option, placed)
@@ -407,3 +434,12 @@ class Planner:
             result.append(best[1].pop(0))
             lines = [line for line in lines if line[1]]
         return result
+
+
+def _minds(standing: Standing, plan: Plan) -> bool:
+    """Whether somebody else's plan stands in the way of a job: a borrower's does not bind guaranteed demand."""
+    return standing is Standing.BORROWER or plan.standing is Standing.GUARANTEED
+
+
+def _guaranteed_first(hold: Hold) -> bool:
+    return hold.standing is Standing.BORROWER
