@@ -10,12 +10,12 @@ import pytest
 
 from queues.admission.decide import Memory, Outcome, decide
 from queues.admission.reasons import Code
-from queues.admission.world import Heads, NodeState, World
+from queues.admission.world import HOUR, Heads, NodeState, World
 from queues.simulation import engine
 from queues.simulation.reading import parse
 from queues.simulation.run import simulate
 from queues.simulation.scenario import Reader
-from tests.admission.site import HOUR, NOW, Site
+from tests.admission.site import NOW, Site
 from tests.simulation.timelines import timeline
 
 
