@@ -140,7 +140,7 @@ class Planner:
         future = self._futures.at(at)
         lines = {flavor: future.lines[flavor].copy() for flavor, _ in option.needs}
         standing, node = self._standing(holder, option, future.ended)
-        minded = [plan for plan in board.plans if plan.job != holder.job.id and _minds(standing, plan)]
+        minded = [plan for plan in board.plans if plan.job != holder.job.id and _minds(standing, place, plan)]
         counted = [plan for plan in minded if plan.in_use_at(at)]
         for plan in counted:
             plan.change_in(lines, plan.case.place)
@@ -250,7 +250,7 @@ class Planner:
         board = self._board
         self._futures = Futures(board)
         given_way: list[Hold] = []
-        for hold in sorted(board.world.holds, key=_guaranteed_first):
+        for hold in board.world.holds:
             job_class = board.classes.get(hold.job_class)
             if job_class is None or board.spoken_for.get(hold.job):
                 continue
@@ -276,7 +276,8 @@ class Planner:
         """Add a plan; borrowers' plans on its nodes give way to guaranteed demand and are returned as holds."""
         board = self._board
         ways = [] if plan.standing is Standing.BORROWER else board.plans
-        out = [row for row in ways if row.standing is Standing.BORROWER and not row.needs.keys().isdisjoint(plan.needs)]
+        theirs = [row for row in ways if not _minds(plan.standing, plan.case.place, row)]
+        out = [row for row in theirs if not row.needs.keys().isdisjoint(plan.needs)]
         for row in out:
             board.drop_plan(row.job)
         board.plans.append(plan)
@@ -290,7 +291,7 @@ class Planner:
         for plan in broken:
             board.drop_plan(plan.job)
         given_way: list[Hold] = []
-        for hold in sorted([as_hold(plan) for plan in broken], key=_guaranteed_first):
+        for hold in [as_hold(plan) for plan in broken]:
             given_way += self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
         self._replan_all(given_way)
         board.forget_views()
@@ -309,7 +310,7 @@ class Planner:
         if new is not None:
             new.moved = hold.moved if new.at == hold.at else ("earlier" if old is not None else "impossible")
             return new
-        return self._renewed_endless(hold, holder, option, self._held_nodes(hold.standing))
+        return self._renewed_endless(hold, holder, option, self._held_nodes(hold.standing, case.place))
 
     def _renewed_endless(self, hold: Hold, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
         where = self._board.ground.where
@@ -360,9 +361,9 @@ class Planner:
         """Whether guaranteed demand has all the holds that there may be."""
         return sum(plan.standing is Standing.GUARANTEED for plan in self._board.plans) >= most
 
-    def _held_nodes(self, standing: Standing) -> frozenset[int]:
-        """Return the nodes of the holds that bind a job of this standing."""
-        return frozenset(node for plan in self._board.plans if _minds(standing, plan) for node in plan.needs)
+    def _held_nodes(self, standing: Standing, place: int) -> frozenset[int]:
+        """Return the nodes of the holds that bind a job of this standing and team."""
+        return frozenset(node for plan in self._board.plans if _minds(standing, place, plan) for node in plan.needs)
 
     def _new(self, holder: Holder, avoid: frozenset[int], *, alone: bool = False) -> Plan | None:
         plan = self._earliest(holder, avoid, alone=alone)
@@ -371,7 +372,7 @@ class Planner:
         for option in holder.asker.case.shape.options:
             if self._never_in_time(holder, option):
                 standing = Standing.GUARANTEED if self.guaranteed(holder) else Standing.BORROWER
-                elsewhere = avoid if alone else avoid | self._held_nodes(standing)
+                elsewhere = avoid if alone else avoid | self._held_nodes(standing, holder.asker.case.place)
                 placed = self.sets.nearest(option, elsewhere, beside=False)
                 if placed is not None:
                     endless = self._endless(holder, option, placed)
@@ -436,10 +437,9 @@ class Planner:
         return result
 
 
-def _minds(standing: Standing, plan: Plan) -> bool:
-    """Whether somebody else's plan stands in the way of a job: a borrower's does not bind guaranteed demand."""
-    return standing is Standing.BORROWER or plan.standing is Standing.GUARANTEED
+def _minds(standing: Standing, place: int, plan: Plan) -> bool:
+    """Whether somebody else's plan stands in the way of a job: a borrower's binds no guaranteed demand of other teams.
 
-
-def _guaranteed_first(hold: Hold) -> bool:
-    return hold.standing is Standing.BORROWER
+    In a team who waited longest goes first, whatever the standing.
+    """
+    return standing is Standing.BORROWER or plan.standing is Standing.GUARANTEED or plan.case.place == place
