@@ -1,7 +1,7 @@
 """The board of one decision: quota, nodes and users as they stand after everything decided so far."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from queues.admission.frame import Frame
@@ -55,6 +55,7 @@ class Board(Usage):
         self.coming: dict[int, Room] = {}
         self.leaving_until: list[tuple[Milliseconds, dict[int, Room]]] = []
         self.touched: dict[int, Room] | None = None
+        self._by_team: dict[int, list[int]] | None = None
         self._reserved: dict[int, Room] = {}
         self._freed: dict[int, Room] = {}
         self._reduced: dict[int, Room] = {}
@@ -102,6 +103,16 @@ class Board(Usage):
             self.lines[flavor].install(-sign * units)
             if self.hard is not self.lines:
                 self.hard[flavor].install(-sign * units)
+
+    def running_of(self, place: int) -> Iterator[Attempt]:
+        """Yield what runs of a team in the order of all that runs; in a decision attempts only go or shrink."""
+        if self._by_team is None:
+            self._by_team = {}
+            for attempt in self.running.values():
+                self._by_team.setdefault(self.tree.number[attempt.team], []).append(attempt.id)
+        for number in self._by_team.get(place, ()):
+            if number in self.running:
+                yield self.running[number]
 
     # --- room
 

@@ -1,6 +1,9 @@
 """Bounded wait: planned starts, and whose hold comes first (SEMANTICS 7)."""
 
 from bisect import bisect_left
+from collections.abc import Iterator
+from heapq import merge
+from itertools import chain
 
 from queues.admission.board import Board
 from queues.admission.futures import Future, Futures
@@ -337,8 +340,10 @@ class Planner:
         Those with different planned starts are on disjoint nodes; those with the same one may share.
         """
         board = self._board
-        self._futures = Futures(board)
         most = len(board.ground.where)
+        if self._held(most):
+            return
+        self._futures = Futures(board)
         blocked: set[int] = set()
         failed: set[object] = set()
         for holder in self.in_order(holders):
@@ -397,8 +402,8 @@ class Planner:
     def _all_blocked(self, option: Option, blocked: set[int]) -> bool:
         return bool(blocked) and self._usable(option) <= blocked
 
-    def in_order(self, holders: list[Holder]) -> list[Holder]:
-        """Sort: guaranteed demand first; siblings by what they borrowed when the cycle began; then the longest wait."""
+    def in_order(self, holders: list[Holder]) -> Iterator[Holder]:
+        """Yield guaranteed demand first; siblings by what they borrowed as the cycle began; then the longest wait."""
         ended = self._futures.at(self._futures.times[-1]).ended
         rounds: tuple[list[Holder], list[Holder]] = ([], [])
         standings: dict[object, bool] = {}
@@ -407,7 +412,7 @@ class Planner:
             if case not in standings:
                 standings[case] = self.guaranteed(holder, ended)
             rounds[0 if standings[case] else 1].append(holder)
-        return [holder for group in rounds for holder in self._merged(ROOT, group)]
+        return chain.from_iterable(self._merged(ROOT, group) for group in rounds)
 
     def guaranteed(self, holder: Holder, ended: dict[tuple[int, int], int] | None = None) -> bool:
         """Whether a job will be inside a guarantee once its own team's attempts have ended."""
@@ -415,26 +420,23 @@ class Planner:
         options = holder.asker.case.shape.options
         return any(self._standing(holder, option, gone)[0] is Standing.GUARANTEED for option in options)
 
-    def _merged(self, node: int, holders: list[Holder]) -> list[Holder]:
+    def _merged(self, node: int, holders: list[Holder]) -> Iterator[Holder]:
+        """Yield those below a node in hold order; nobody is sorted in before their line's turn comes."""
         tree, shares = self._board.tree, self._shares
         if not tree.children[node]:
-            return sorted(holders, key=lambda row: row.key)
-        lines = []
+            yield from sorted(holders, key=lambda row: row.key)
+            return
+        below: dict[int, list[Holder]] = {}
+        for holder in holders:
+            path = tree.path[holder.asker.case.place]
+            below.setdefault(path[-1 if node == ROOT else path.index(node) - 1], []).append(holder)
+        by_share: dict[tuple[int, int], list[int]] = {}
         for child in tree.children[node]:
-            below = [row for row in holders if child in tree.path[row.asker.case.place]]
-            if below:
-                lines.append((child, self._merged(child, below)))
-        result: list[Holder] = []
-        while lines:
-            best = lines[0]
-            for line in lines[1:]:
-                if shares[line[0]].below(shares[best[0]]) or (
-                    not shares[best[0]].below(shares[line[0]]) and line[1][0].key[1:] < best[1][0].key[1:]
-                ):
-                    best = line
-            result.append(best[1].pop(0))
-            lines = [line for line in lines if line[1]]
-        return result
+            if child in below:
+                by_share.setdefault(shares[child].rank(tree.scale), []).append(child)
+        for share in sorted(by_share):
+            lines = (self._merged(child, below[child]) for child in by_share[share])
+            yield from merge(*lines, key=lambda row: row.key[1:])
 
 
 def _minds(standing: Standing, place: int, plan: Plan) -> bool:

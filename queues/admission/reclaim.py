@@ -256,13 +256,11 @@ class Claimant:
         now, number, pending = board.world.now, board.tree.number, board.pending
         base = self._base if self._queue.preempt_within_team else None
         over: dict[int, bool] = {}
-        for attempt in board.running.values():
+        for attempt in board.running_of(own_place) if only_own else board.running.values():
             place = number[attempt.team]
             if place == own_place:
                 if base is None or attempt.priority >= base:
                     continue
-            elif only_own:
-                continue
             else:
                 above = over.get(place)
                 if above is None:
