@@ -111,6 +111,7 @@ def _let_go(cluster: int, view: View, uids: Collection[str] | None, now: datetim
     rows = Job.objects.filter(object_cluster=cluster, state__in=WAITING).order_by("id")
     if uids is not None:
         rows = rows.filter(object_uid__in=uids)
+    rows = rows.exclude(kind__in=view.unseen)
     for job_id, uid, state in rows.values_list("id", "object_uid", "state"):
         why = _why_gone(view, uid or "")
         if why is None:

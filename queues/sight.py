@@ -152,7 +152,7 @@ def _see_managed(
     """See the tasks of an object that people wrote; one whose node is lost has lost its place there too."""
     thing = managed.Thing(
         seen=objects[0] if objects else None,
-        gone=not objects and (view.has_lost(str(wave.uid)) or _is_shown(wave, view)),
+        gone=not objects and (view.has_lost(str(wave.uid)) or (_is_shown(wave, view) and _is_seen(wave, view))),
         failed_pods=any(pod.phase is PodPhase.FAILED and not pod.leaving for pod in pods),
     )
     after = {}
@@ -182,3 +182,8 @@ def _is_shown(wave: Wave, view: View) -> bool:
     """Whether the view is newer than what was last told the cluster about the wave, so that it shows the effect."""
     told = wave.stopped_at if wave.state == WaveState.EVICTING else wave.launched_at
     return told is not None and told + SKEW < view.as_of
+
+
+def _is_seen(wave: Wave, view: View) -> bool:
+    """Whether the view would show the object that people wrote; what we told to go is believed to have gone."""
+    return wave.state == WaveState.EVICTING or wave.job.kind not in view.unseen

@@ -31,7 +31,8 @@ class View:
     Changes are collected until ``settle``: ``waves`` (UUIDs) that they touched, ``machines`` (names of nodes) that
     changed themselves, ``places`` on which others' pods changed, and ``active``, on which nodes a task of ours has, or
     had until then, a pod that has not ended. ``offered`` are the UIDs of
-    objects that people gave into a queue. ``machine_rows`` is what the last reading of the nodes' rows showed.
+    objects that people gave into a queue, ``unseen`` the kinds of which the list could say nothing. ``machine_rows`` is
+    what the last reading of the nodes' rows showed.
     """
 
     def __init__(self, inventory: Inventory, *, as_of: datetime) -> None:
@@ -41,6 +42,7 @@ class View:
         self.nodes = {node.name: node for node in inventory.nodes}
         self.devices = inventory.devices
         self.claimed = inventory.claimed
+        self.unseen = inventory.unseen
         self.waves: set[str] = set()
         self.machines: set[str] = set()
         self.places: set[str] = set()

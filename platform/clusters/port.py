@@ -189,7 +189,7 @@ class Inventory:
     """All that a list shows, and the position from which a watch goes on (opaque to everyone but the adapter).
 
     ``devices`` has, by node and driver, how many devices dynamic resource allocation (DRA) announces there, ``claimed``
-    how many of them are held by claims.
+    how many of them are held by claims. ``unseen`` are the kinds of which the list can say nothing.
     """
 
     nodes: tuple[NodeSeen, ...]
@@ -199,6 +199,7 @@ class Inventory:
     devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     claimed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     position: Mapping[str, str] = field(default_factory=dict)
+    unseen: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,7 +174,8 @@ class KubeCluster:
     def _inventory(self) -> Inventory:
         since = self._age.mark()
         listed = {kind: self._asker.listed(path, {}) for kind, (path, _) in _ALWAYS.items()}
-        listed |= self._written.listed(_PERHAPS)
+        written, unseen = self._written.listed(_PERHAPS)
+        listed |= written
         self._age.check({kind: version for kind, (_, version) in listed.items()}, since=since)
         jobs = [job for job in listed["jobs"][0] if sightings.is_ours(job)]
         refusals = self._refusals() if any(sightings.lacks_pods(job) for job in jobs) else {}
@@ -193,6 +194,7 @@ class KubeCluster:
             devices=self._devices.listed(),
             claimed=self._devices.claimed(),
             position={kind: version for kind, (_, version) in listed.items()},
+            unseen=unseen,
         )
 
     def _ensure_namespace(self, namespace: str, *, team: str) -> None:

@@ -1,6 +1,5 @@
 """What people wrote themselves, on one API server: started, taken back, refused, found."""
 
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -10,9 +9,6 @@ from clusters.asking import MERGE, Asker, Failure, Json, path_of
 from clusters.kinds import Kind
 from clusters.port import Launch, NameTaken, Offer, RawObject, Refused, WaveRef
 
-# How long it is believed which kinds the cluster serves.
-SERVED_SECONDS = 300.0
-
 
 class WrittenObjects:
     """Objects of the kinds in the table; starting raises Failure, which the launch judges."""
@@ -21,7 +17,6 @@ class WrittenObjects:
         """Speak through this asker; nothing is asked yet."""
         self._asker = asker
         self._served: frozenset[str] = frozenset()
-        self._asked_at: float | None = None
 
     def start(self, launch: Launch, written: RawObject) -> None:
         """Create the object, or let an adopted one run."""
@@ -49,15 +44,23 @@ class WrittenObjects:
         if self._asker.unless_missing("patch", address, body=raw.refusal(text), media=MERGE) is not None:
             self._asker.create(path_of("/api/v1", offer.namespace, "events"), _event(offer, kind, text))
 
-    def listed(self, wanted: Mapping[str, tuple[str, watching.Parse]]) -> dict[str, tuple[list[Json], str]]:
-        """List all objects of those kinds that the cluster serves and lets us see."""
-        found = {}
-        for key in sorted(wanted.keys() & self._kinds_served()):
+    def listed(
+        self, wanted: Mapping[str, tuple[str, watching.Parse]]
+    ) -> tuple[dict[str, tuple[list[Json], str]], frozenset[str]]:
+        """List all objects of those kinds that the cluster serves, and name those of which nothing can be said.
+
+        These are refused to us, or missing where they were served a moment ago, as while an API server starts.
+        """
+        found, before = {}, self._served
+        told = self._kinds_served()
+        unseen = set(wanted if told is None else before - told)
+        self._served = told or frozenset()
+        for key in sorted(wanted.keys() & self._served):
             try:
                 found[key] = self._asker.listed(wanted[key][0], {})
             except Refused:
-                continue
-        return found
+                unseen.add(key)
+        return found, frozenset(unseen)
 
     def _let_run(self, launch: Launch, written: RawObject, kind: Kind, objects: str) -> None:
         name = written.manifest["metadata"]["name"]
@@ -98,19 +101,14 @@ class WrittenObjects:
                 raise Refused(f"Job {name} cannot start again: {told} ({refused.judged()})") from failure
             raise NameTaken(f"Job {name} is made ready to start again", leaving=True) from refused
 
-    def _kinds_served(self) -> frozenset[str]:
-        """Return the kinds whose API versions the cluster serves, asked anew now and then."""
-        now = time.monotonic()
-        if self._asked_at is None or now - self._asked_at > SERVED_SECONDS:
-            try:
-                groups = self._asker.ask("get", "/apis").get("groups") or []
-            except Refused:
-                # Nobody told us what there is: then there is what always is.
-                groups = []
-            served = {version["groupVersion"] for group in groups for version in group["versions"]}
-            self._served = frozenset(kind.key for kind in kinds.KINDS if kind.api in served)
-            self._asked_at = now
-        return self._served
+    def _kinds_served(self) -> frozenset[str] | None:
+        """Return the kinds whose API versions the cluster serves, or None where it does not tell us."""
+        try:
+            groups = self._asker.ask("get", "/apis").get("groups") or []
+        except Refused:
+            return None
+        served = {version["groupVersion"] for group in groups for version in group["versions"]}
+        return frozenset(kind.key for kind in kinds.KINDS if kind.api in served)
 
 
 def _event(offer: Offer, kind: Kind, text: str) -> Json:

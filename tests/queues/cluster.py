@@ -97,6 +97,7 @@ class Cluster:
         self.objects: dict[str, WaveSeen] = {}
         self.devices: dict[str, dict[str, int]] = {}
         self.claimed: dict[str, dict[str, int]] = {}
+        self.unseen: frozenset[str] = frozenset()
         self.now = NOW + timedelta(minutes=1)
 
     def run(self, wave: Wave, *phases: PodPhase, **changes: Any) -> None:  # noqa: ANN401  fields of PodSeen
@@ -120,6 +121,7 @@ class Cluster:
             waves=tuple(self.objects.values()),
             devices=self.devices,
             claimed=self.claimed,
+            unseen=self.unseen,
         )
         return View(inventory, as_of=as_of or self.now)
 

@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from clusters.kinds import JOB_SET
 from clusters.port import Change, NodeSeen, PodSeen, WaveSeen
 from queues import services
 from queues.models import Job, Task, Wave
@@ -250,6 +251,50 @@ def test_objects_deleted_outside_before_any_pod_send_the_job_back(lab: Lab, clus
 
     assert state(job) == "queued"
     assert Task.objects.get().reason == "DELETED_OUTSIDE"
+
+
+def written(lab: Lab) -> Job:
+    """Return an admitted job whose JobSet somebody wrote."""
+    job, _ = admitted(lab)
+    Job.objects.update(kind=JOB_SET.key)
+    return job
+
+
+@pytest.mark.parametrize("unseen", [True, False])
+def test_an_object_is_missing_only_where_the_list_could_have_shown_it(
+    lab: Lab, cluster: Cluster, *, unseen: bool
+) -> None:
+    job = written(lab)
+    cluster.unseen = frozenset({JOB_SET.key}) if unseen else frozenset()
+
+    cluster.look()
+
+    assert state(job) == ("admitted" if unseen else "queued")
+
+
+def test_an_object_that_was_told_to_go_has_gone_where_its_kind_is_not_listed(lab: Lab, cluster: Cluster) -> None:
+    job = written(lab)
+    services.cancel(uid=job.uid, by=lab.ann, now=cluster.now)
+    Wave.objects.update(wish_due_at=None, stopped_at=cluster.now)
+    cluster.later(seconds=2)
+    cluster.unseen = frozenset({JOB_SET.key})
+
+    cluster.look()
+
+    assert state(job) == "cancelled"
+
+
+@pytest.mark.parametrize("unseen", [True, False])
+def test_a_job_that_waits_is_let_go_only_where_the_list_could_have_shown_its_object(
+    lab: Lab, cluster: Cluster, *, unseen: bool
+) -> None:
+    job = lab.submit()
+    Job.objects.update(kind=JOB_SET.key, object_uid="some-uid", object_cluster=lab.cluster)
+    cluster.unseen = frozenset({JOB_SET.key}) if unseen else frozenset()
+
+    cluster.look()
+
+    assert state(job) == ("queued" if unseen else "cancelled")
 
 
 def test_a_list_older_than_the_launch_says_nothing_about_it(lab: Lab, cluster: Cluster) -> None:
