@@ -12,7 +12,7 @@ from itertools import chain
 from django.db import connection, transaction
 from django.db.models import F, Max, Min, OuterRef, Q, Subquery
 
-from queues import hints, snapshot
+from queues import growth, hints, snapshot
 from queues.admission.world import JobClass, Milliseconds, Waiting
 from queues.classes import ask_from_json
 from queues.models import Forecast, ForecastScore, Job, Queue, Wave
@@ -63,7 +63,7 @@ def forecast(now: datetime, *, go_on: GoOn = lambda: True) -> int:
 
 
 def present_of(seen: Snapshot) -> Present:
-    """Return what a forecast starts from, in four statements whatever waits; the snapshot must be open."""
+    """Return what a forecast starts from, in five statements whatever waits; the snapshot must be open."""
     world, heads = seen
     pairs = sum(len(heads.users(row.id)) for row in world.classes)
     each = max(1, MOST_ROWS // max(1, pairs))
@@ -81,6 +81,7 @@ def present_of(seen: Snapshot) -> Present:
         cut=cut,
         lengths=_lengths(classes),
         start_limits={queue: span(limit) for queue, limit in queues.items()},
+        elastic_pause=span(growth.pause()),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from queues.admission.world import JobClass, Milliseconds, Waiting, World
+from queues.admission.world import MINUTE, JobClass, Milliseconds, Waiting, World
 
 ENOUGH = 20
 """Finished jobs of a shape from which on their run times are taken instead of time limits."""
@@ -57,7 +57,7 @@ class Present:
     ``classes`` also has those of running jobs, ``running`` tells these as they would wait again after an eviction.
     ``cut`` names the (class, user) of whom further jobs wait than are listed. ``lengths`` are sorted run times of
     finished jobs by class, only where there are ``ENOUGH``. ``start_limits`` is, by queue, what a waiting job's grace
-    has in it for a start that takes long.
+    has in it for a start that takes long, ``elastic_pause`` how long a job does not grow after surplus of it has gone.
     """
 
     world: World
@@ -67,3 +67,4 @@ class Present:
     cut: frozenset[tuple[int, int]] = frozenset()
     lengths: Mapping[int, tuple[Milliseconds, ...]] = field(default_factory=dict)
     start_limits: Mapping[int, Milliseconds] = field(default_factory=dict)
+    elastic_pause: Milliseconds = 10 * MINUTE

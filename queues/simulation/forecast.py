@@ -126,6 +126,8 @@ class Forward:
         if ends is not None:
             heappush(self._due, (ends, attempt.id))
         self._timer(attempt.safe_until)
+        if attempt.grows_from <= self._until:
+            self._timer(attempt.grows_from)
 
     def _ends(
         self, attempt: Attempt, row: Waiting | None, limit: Milliseconds | None
@@ -277,13 +279,27 @@ class Forward:
             grace=max(0, grace),
         )
 
+    def _shrink(self, live: _Live, rows: tuple[Placed, ...]) -> None:
+        """Let surplus leave: it holds its units for its grace, does not wait again, and its job grows only later."""
+        attempt = live.attempt
+        grows_from = self._now + self._present.elastic_pause
+        live.attempt = replace(attempt, surplus=_without(attempt.surplus, rows), grows_from=grows_from)
+        self._timer(grows_from)
+        if attempt.grace:
+            self._ids += 1
+            ends = self._now + attempt.grace
+            gone = replace(attempt, id=self._ids, placed=rows, surplus=(), leaving=True, claimed=True, ends_by=ends)
+            self._add(gone, None, ends)
+
     def _evict(self, eviction: Eviction) -> None:
         """Let tasks of an attempt leave: they hold their units for their grace, and then wait again."""
         live = self._live[eviction.attempt]
-        attempt = live.attempt
         if eviction.surplus:
-            live.attempt = replace(attempt, surplus=_without(attempt.surplus, eviction.placed))
+            self._shrink(live, eviction.placed)
             return
+        if live.attempt.surplus:
+            self._shrink(live, live.attempt.surplus)
+        attempt = live.attempt
         stay = _without(attempt.placed, eviction.placed)
         leaves = replace(
             attempt, placed=eviction.placed, surplus=(), leaving=True, claimed=True, ends_by=self._now + attempt.grace

@@ -1,8 +1,12 @@
 """Forecasts of small worlds in which every start is known exactly."""
 
+from dataclasses import replace
+
 import pytest
 
-from queues.admission.world import MINUTE, Group, Waiting
+from queues.admission.outcome import Outcome
+from queues.admission.world import MINUTE, Group, Heads, JobShape, Placed, Waiting, World
+from queues.simulation import forecast as forward
 from queues.simulation.expected import Basis, Cause, Expected, Present, Unknown
 from queues.simulation.forecast import Forecast
 from tests.admission.site import NOW, Site
@@ -246,3 +250,40 @@ def test_the_order_of_rows_does_not_matter(order: int) -> None:
     turned = Present(world=now.world, waiting=now.waiting[::order], classes=now.classes)
 
     assert run(turned).starts() == run(now).starts()
+
+
+def test_surplus_that_goes_holds_its_gpus_for_its_grace_and_its_job_does_not_grow_for_the_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site()
+    (node,) = site.node(2)
+    team = site.team(2)
+    site.runs(
+        team,
+        node,
+        shape=JobShape.ELASTIC,
+        surplus=(Placed(group=0, node=node, tasks=1),),
+        grace=2 * MINUTE,
+        ends_by=NOW + 300 * MINUTE,
+    )
+    # Its minimum is one task, its maximum two.
+    site.attempts[0] = replace(site.attempts[0], groups=(Group(tasks=1, units=1, flavors=(1,), most=2),))
+    short = site.waits(team, 1, gang=1, minutes=5)
+    # A forecast goes on for as long as somebody waits.
+    site.waits(site.team(0, queue_paused=True), 1, gang=1)
+    now = present(site, {short: 10}, elastic_pause=30 * MINUTE)
+
+    seen: list[tuple[int, int]] = []
+    decided = forward.decide
+
+    def watched(world: World, heads: Heads) -> Outcome:
+        outcome = decided(world, heads)
+        seen.extend(((world.now - NOW) // MINUTE, len(row.placed)) for row in outcome.growth)
+        return outcome
+
+    monkeypatch.setattr(forward, "decide", watched)
+
+    forecast = run(now)
+
+    assert minutes(forecast) == {short: (2, 2)}
+    assert seen == [(30, 1)]
