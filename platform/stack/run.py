@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         supervisor.stop()
         run.leave()
-    supervisor.say("All stopped. The data stay in .data; `make run` goes on from there." if not code else "")
+    supervisor.say(f"All stopped. The data stay in {data}; `make run` goes on from there." if not code else "")
     return code
 
 
