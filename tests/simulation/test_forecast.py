@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from queues.admission.decide import decide
 from queues.admission.outcome import Outcome
 from queues.admission.world import MINUTE, Group, Heads, JobShape, Placed, Waiting, World
 from queues.simulation import forecast as forward
@@ -274,10 +275,9 @@ def test_surplus_that_goes_holds_its_gpus_for_its_grace_and_its_job_does_not_gro
     now = present(site, {short: 10}, elastic_pause=30 * MINUTE)
 
     seen: list[tuple[int, int]] = []
-    decided = forward.decide
 
     def watched(world: World, heads: Heads) -> Outcome:
-        outcome = decided(world, heads)
+        outcome = decide(world, heads)
         seen.extend(((world.now - NOW) // MINUTE, len(row.placed)) for row in outcome.growth)
         return outcome
 
