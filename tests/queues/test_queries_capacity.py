@@ -89,7 +89,9 @@ def test_a_position_leaves_out_what_runs_and_what_can_never_start(lab: Lab) -> N
 
 def test_an_explanation_tells_needs_room_and_what_would_help(lab: Lab) -> None:
     filler = fill(lab, 3)
+    # Firm work that its guarantee covers gives way to nobody, even where more is promised than there is.
     Job.objects.filter(id=filler.id).update(preemptible=False)
+    Quota.objects.filter(team=lab.cv).update(guaranteed=24)
     job = lab.submit(shape="gang", tasks=2, gpus="h100:8")
     cycle.turn(NOW)
 
