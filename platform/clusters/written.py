@@ -51,10 +51,11 @@ class WrittenObjects:
 
         These are refused to us, or missing where they were served a moment ago, as while an API server starts.
         """
-        found, before = {}, self._served
         told = self._kinds_served()
-        unseen = set(wanted if told is None else before - told)
-        self._served = told or frozenset()
+        if told is None:
+            return {}, frozenset(wanted)
+        found, unseen = {}, set(self._served - told)
+        self._served = told
         for key in sorted(wanted.keys() & self._served):
             try:
                 found[key] = self._asker.listed(wanted[key][0], {})

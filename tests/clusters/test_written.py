@@ -78,3 +78,13 @@ def test_a_kind_that_is_missing_for_the_first_time_is_unknown_and_then_gone(
     server.served = (JOB_SET.api,)
 
     assert [told(written), told(written)] == [({JOB_SET.key}, {RAY_JOB.key}), ({JOB_SET.key}, set())]
+
+
+def test_a_refusal_in_between_does_not_let_a_kind_count_as_gone(server: Server, written: WrittenObjects) -> None:
+    told(written)
+    server.refused["/apis"] = 403
+    told(written)
+    server.refused.clear()
+    server.served = (JOB_SET.api,)
+
+    assert told(written) == ({JOB_SET.key}, {RAY_JOB.key})
