@@ -1,10 +1,15 @@
 """The adapter against a server that misbehaves."""
 
+import gc
 import json
+import select
+import socket
+import struct
 import time
 from pathlib import Path
 
 import pytest
+from urllib3.util import connection
 
 from clusters.kube import connect
 from clusters.names import object_name
@@ -55,6 +60,33 @@ def test_a_server_that_is_not_there_is_unreachable(server: Faulty, tmp_path: Pat
 
     with pytest.raises(Unreachable, match=server.url):
         cluster.check()
+
+
+def test_a_server_that_dies_before_the_handshake_is_unreachable(
+    server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = socket.create_server(("127.0.0.1", 0))
+    connected = connection.create_connection
+
+    def connect_and_be_reset(address: tuple[str, int], *_: object, **__: object) -> socket.socket:
+        """Fault: the server resets what it has accepted before a word is said."""
+        mine = connected(address, timeout=60)
+        theirs, _ = dying.accept()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        theirs.close()
+        select.select([mine], [], [], 60)
+        return mine
+
+    monkeypatch.setattr(connection, "create_connection", connect_and_be_reset)
+    path = server.kubeconfig(tmp_path / "kubeconfig")
+    path.write_text(path.read_text().replace(server.url, f"https://127.0.0.1:{dying.getsockname()[1]}"))
+    cluster = connect("test", kubeconfig=path)
+
+    with dying, pytest.raises(Unreachable, match="reset by peer"):
+        cluster.check()
+
+    cluster.close()
+    gc.collect()
 
 
 def test_a_server_that_says_nothing_is_unreachable_in_time(impatient: KubeCluster, server: Faulty) -> None:
