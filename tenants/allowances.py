@@ -12,3 +12,4 @@ class Allowance(StrEnum):
     HOST_PORTS = "host_ports"
     SERVICE_ACCOUNTS = "service_accounts"
     CAPABILITIES = "capabilities"
+    RUNTIME_CLASSES = "runtime_classes"

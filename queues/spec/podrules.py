@@ -118,6 +118,10 @@ class _Check:
                 self.needs(Allowance.HOST_NAMESPACES, f"{pointer}/{field}", field)
         if pod.get("dnsPolicy") == "ClusterFirstWithHostNet":
             self.needs(Allowance.HOST_NAMESPACES, f"{pointer}/dnsPolicy", "dnsPolicy: ClusterFirstWithHostNet")
+        if pod.get("runtimeClassName"):
+            # A class may give cards past the queue (its runtime reads what the image says), overhead, and other nodes.
+            what = f"the runtime class {pod['runtimeClassName']}"
+            self.needs(Allowance.RUNTIME_CLASSES, f"{pointer}/runtimeClassName", what)
         self.account(pod, pointer)
         if pod.get("schedulerName") not in (None, "", "default-scheduler"):
             self.wrong(f"{pointer}/schedulerName", "not_allowed", "pods are placed by default-scheduler")

@@ -41,6 +41,7 @@ TOKEN = {"serviceAccountToken": {"path": "token", "audience": "cloud"}}
     ("path", "value", "pointer", "allowance"),
     [
         ((*POD, "automountServiceAccountToken"), True, None, "service_accounts"),
+        ((*POD, "runtimeClassName"), "nvidia", None, "runtime_classes"),
         (
             (*POD, "volumes"),
             [{"name": "a", "projected": {"sources": [TOKEN]}}],
