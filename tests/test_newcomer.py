@@ -135,32 +135,6 @@ def test_the_semantics_name_every_reason_for_waiting_and_every_state() -> None:
     assert [state for state in JobState if state not in said] == []
 
 
-def test_each_test_that_the_table_of_faults_names_is_there_and_runs_where_it_says() -> None:
-    section = text("docs/operations.md").split("## Faults")[1].split("\n## ")[0]
-    rows = [row.strip("| \n").split(" | ") for row in section.splitlines() if "`test_" in row]
-    recovery = {path: path.read_text() for path in (ROOT / "tests" / "recovery").glob("test_*.py")}
-    sources = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
-
-    missing = [row[3] for row in rows if not any(f"def {row[3].strip('`')}(" in source for source in sources.values())]
-    wrong = [row[3] for row in rows for source in recovery.values() if not _runs_there(source, *row[3:5])]
-
-    assert len(rows) >= 30
-    assert all(len(row) == 5 for row in rows)
-    assert missing == []
-    assert wrong == []
-
-
-def _runs_there(source: str, name: str, places: str) -> bool:
-    """Whether a test of these asks for the fixture that plays on the emulator, on the control plane, or on both."""
-    head = re.search(rf"((?:@.*\n|    .*\n|\)\n)*)def {name.strip('`')}\(([^)]*)\)", source)
-    if head is None:
-        return True
-    told = set(places.split()) & {"E", "K"}
-    if "indirect=True" in head[1]:
-        return told == {"E"}
-    return told == ({"E", "K"} if re.search(r"\bscene:|\bimpatient:", head[2]) else {"K"})
-
-
 def test_readme_names_the_demos_logins() -> None:
     from queues.demo.cast import LOGINS  # noqa: PLC0415  only this test needs Django's apps
 
