@@ -10,7 +10,7 @@ from tenants.allowances import Allowance
 from tenants.models import GlobalRole, Role
 from tenants.permissions import Scope
 from tenants.rest.schema import WarningOut
-from tenants.rest.shapes import Choice, Duration, Shape, Thousandths, Whole
+from tenants.rest.shapes import Choice, Duration, Flag, Shape, Text, Thousandths, Whole
 
 Out = serializers.Serializer[Any]
 
@@ -18,9 +18,9 @@ Out = serializers.Serializer[Any]
 class TokenIn(Shape):
     """A token to make."""
 
-    name = serializers.CharField(max_length=100)
+    name = Text(max_length=100)
     scopes = serializers.ListField(child=Choice(Scope), min_length=1, max_length=len(Scope))
-    team = serializers.CharField(required=False, allow_null=True, default=None)
+    team = Text(required=False, allow_null=True, default=None)
     expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
 
 
@@ -70,23 +70,23 @@ class MeOut(Out):
 class TeamIn(Shape):
     """A team to make."""
 
-    name = serializers.CharField(max_length=200)
-    title = serializers.CharField(required=False, allow_blank=True, max_length=100)
-    parent = serializers.CharField(required=False, allow_null=True)  # type: ignore[assignment]  # a field, not DRF's attribute
+    name = Text(max_length=200)
+    title = Text(required=False, allow_blank=True, max_length=100)
+    parent = Text(required=False, allow_null=True)  # type: ignore[assignment]  # a field, not DRF's attribute
     weight = Thousandths(required=False, source="weight_milli")
     per_user_limit = Whole(required=False, allow_null=True)
-    comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    comment = Text(required=False, allow_blank=True, max_length=2000)
 
 
 class TeamPatch(Shape):
     """What to change of a team. ``pod_allowances``: what its pods may beyond what every team's may (admins)."""
 
-    title = serializers.CharField(required=False, allow_blank=True, max_length=100)
-    parent = serializers.CharField(required=False, allow_null=True)  # type: ignore[assignment]  # a field, not DRF's attribute
+    title = Text(required=False, allow_blank=True, max_length=100)
+    parent = Text(required=False, allow_null=True)  # type: ignore[assignment]  # a field, not DRF's attribute
     weight = Thousandths(required=False, source="weight_milli")
     per_user_limit = Whole(required=False, allow_null=True)
     pod_allowances = serializers.ListField(child=Choice(Allowance), required=False, max_length=len(Allowance))
-    comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    comment = Text(required=False, allow_blank=True, max_length=2000)
 
 
 class TeamOut(Out):
@@ -115,7 +115,7 @@ class MemberIn(Shape):
     """The role to give."""
 
     role = Choice(Role.values)
-    comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    comment = Text(required=False, allow_blank=True, max_length=2000)
 
 
 class MemberOut(Out):
@@ -142,24 +142,24 @@ class WarningsOut(Out):
 class FlavorPatch(Shape):
     """What to change of a flavor. CPU is in thousandths of a core, memory in bytes."""
 
-    title = serializers.CharField(required=False, allow_blank=True, max_length=100)
-    resource = serializers.CharField(required=False, max_length=100)
+    title = Text(required=False, allow_blank=True, max_length=100)
+    resource = Text(required=False, max_length=100)
     value = Thousandths(required=False, source="value_milli")
-    node_labels = serializers.DictField(required=False, child=serializers.CharField(allow_blank=True))
+    node_labels = serializers.DictField(required=False, child=Text(allow_blank=True))
     tolerations = serializers.ListField(required=False, child=serializers.DictField())
     placement = Choice(("pin", "prefer", "free"), required=False)
-    spread = serializers.BooleanField(required=False)
+    spread = Flag(required=False)
     cpu_step_milli = Whole(required=False)
     memory_step = Whole(required=False)
     default_cpu_milli = Whole(required=False)
     default_memory = Whole(required=False)
-    comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    comment = Text(required=False, allow_blank=True, max_length=2000)
 
 
 class FlavorIn(FlavorPatch):
     """A flavor to make."""
 
-    name = serializers.CharField(max_length=200)
+    name = Text(max_length=200)
 
 
 class FlavorOut(Out):
@@ -189,7 +189,7 @@ class QuotaPatch(Shape):
     guaranteed = Whole(required=False)
     borrow_limit = Whole(required=False, allow_null=True)
     lend_limit = Whole(required=False, allow_null=True)
-    comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    comment = Text(required=False, allow_blank=True, max_length=2000)
 
 
 class QuotaIn(Shape):
@@ -198,7 +198,7 @@ class QuotaIn(Shape):
     guaranteed = Whole()
     borrow_limit = Whole(required=False, allow_null=True, default=None)
     lend_limit = Whole(required=False, allow_null=True, default=None)
-    comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    comment = Text(required=False, allow_blank=True, max_length=2000)
 
 
 class QuotaOut(Out):
@@ -254,20 +254,20 @@ class AuditQuery(Shape):
 class UserPatch(Shape):
     """What to change of an account."""
 
-    email = serializers.CharField(required=False, allow_blank=True, max_length=254)
+    email = Text(required=False, allow_blank=True, max_length=254)
     global_role = Choice(GlobalRole.values, required=False)
-    is_active = serializers.BooleanField(required=False)
-    comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    is_active = Flag(required=False)
+    comment = Text(required=False, allow_blank=True, max_length=2000)
 
 
 class UserIn(Shape):
     """An account to make; without a password it can only use tokens."""
 
-    username = serializers.CharField(max_length=150)
-    email = serializers.CharField(required=False, allow_blank=True, max_length=254)
-    password = serializers.CharField(required=False, max_length=200, write_only=True)
+    username = Text(max_length=150)
+    email = Text(required=False, allow_blank=True, max_length=254)
+    password = Text(required=False, max_length=200, write_only=True)
     global_role = Choice(GlobalRole.values, required=False)
-    comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    comment = Text(required=False, allow_blank=True, max_length=2000)
 
 
 class UserOut(Out):
@@ -284,7 +284,7 @@ class UserOut(Out):
 class InstallationPatch(Shape):
     """What to change of the policy."""
 
-    overcommit = serializers.BooleanField(required=False)
+    overcommit = Flag(required=False)
     aging_every = Duration(required=False)
     aging_step = Whole(required=False)
     aging_cap = Whole(required=False)
@@ -293,7 +293,7 @@ class InstallationPatch(Shape):
     max_evictions = Whole(required=False)
     hold_idle_limit = Whole(required=False, allow_null=True)
     elastic_pause = Duration(required=False)
-    comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    comment = Text(required=False, allow_blank=True, max_length=2000)
 
 
 class InstallationOut(Out):

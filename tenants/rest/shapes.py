@@ -49,6 +49,26 @@ class Whole(serializers.IntegerField):
         return super().to_internal_value(data)
 
 
+class Text(serializers.CharField):
+    """Text in a body: a number is refused, not written out."""
+
+    def to_internal_value(self, data: Any) -> str:  # noqa: ANN401  DRF's signature
+        """Return the text."""
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Flag(serializers.BooleanField):
+    """True or false in a body: no word or number that means it."""
+
+    def to_internal_value(self, data: Any) -> bool:  # noqa: ANN401  DRF's signature
+        """Return what was said."""
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
 class Choice(serializers.ChoiceField):
     """One of some words; the refusal names them."""
 

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from queues.queries.rows import JobDetail
 from queues.services import IfExists
 from tenants.rest.schema import WarningOut
-from tenants.rest.shapes import Choice, Duration, Shape, Whole
+from tenants.rest.shapes import Choice, Duration, Flag, Shape, Text, Whole
 
 Out = serializers.Serializer[Any]
 
@@ -44,7 +44,7 @@ class SubmitQuery(Shape):
 class JobPatch(Shape):
     """What to change of a job; labels are replaced as a whole, ``max_tasks`` is for elastic jobs without groups."""
 
-    priority = serializers.CharField(required=False, max_length=63)
+    priority = Text(required=False, max_length=63)
     labels = serializers.DictField(required=False, child=serializers.JSONField())
     max_tasks = Whole(required=False)
 
@@ -52,7 +52,7 @@ class JobPatch(Shape):
 class CheckpointIn(Shape):
     """What was saved: by which task (its index in the job; null: the whole job), and when (null: now)."""
 
-    task = serializers.IntegerField(required=False, allow_null=True, min_value=0)
+    task = Whole(required=False, allow_null=True, min_value=0)
     at = serializers.DateTimeField(required=False, allow_null=True)
 
 
@@ -66,8 +66,8 @@ class CancelManyIn(Shape):
     """Which jobs to cancel: named ones, or those that a filter of the list finds."""
 
     ids = serializers.ListField(child=serializers.UUIDField(), required=False)
-    filter = serializers.DictField(required=False, child=serializers.CharField())
-    dry_run = serializers.BooleanField(required=False, default=False)
+    filter = serializers.DictField(required=False, child=Text())
+    dry_run = Flag(required=False, default=False)
 
 
 class WaitQuery(Shape):

@@ -8,7 +8,7 @@ from queues.admission.world import QueueOrder
 from queues.api.shapes.jobs import EstimateOut, JobOut
 from queues.models.queue import PreemptWithinTeam
 from tenants.rest.schema import WarningOut
-from tenants.rest.shapes import Choice, Duration, Shape, Whole
+from tenants.rest.shapes import Choice, Duration, Flag, Shape, Text, Whole
 
 Out = serializers.Serializer[Any]
 
@@ -33,15 +33,15 @@ class QueuePatch(Shape):
     max_priority = Whole(required=False, allow_null=True)
     preempt_within_team = Choice(PreemptWithinTeam, required=False)
     min_runtime = Duration(required=False)
-    limit_needed_to_borrow = serializers.BooleanField(required=False)
-    paused = serializers.BooleanField(required=False)
+    limit_needed_to_borrow = Flag(required=False)
+    paused = Flag(required=False)
 
 
 class QueueIn(QueuePatch):
     """A queue to make."""
 
-    team = serializers.CharField(max_length=200)
-    name = serializers.CharField(max_length=200)
+    team = Text(max_length=200)
+    name = Text(max_length=200)
 
 
 class ScoreOut(Out):
@@ -87,7 +87,7 @@ class PriorityIn(Shape):
     """A priority class."""
 
     value = Whole()
-    preemptible = serializers.BooleanField(required=False, default=True)
+    preemptible = Flag(required=False, default=True)
 
 
 class PriorityOut(Out):
@@ -182,8 +182,8 @@ class LoansOut(Out):
 class QuotaEditIn(Shape):
     """What a team would be guaranteed, may borrow and lend; what is left out stays, null is no limit."""
 
-    team = serializers.CharField(max_length=200)
-    flavor = serializers.CharField(max_length=200)
+    team = Text(max_length=200)
+    flavor = Text(max_length=200)
     guaranteed = Whole(required=False)
     borrow_limit = Whole(required=False, allow_null=True)
     lend_limit = Whole(required=False, allow_null=True)
