@@ -130,7 +130,7 @@ def _keep_holds(wanted: Sequence[world.Hold], asks: Mapping[int, Ask], now: date
             moved=row.moved,
             since=known[row.job].since if row.job in known else now,
         )
-        for rank, row in enumerate(_once(wanted))
+        for rank, row in enumerate(wanted)
     ]
     fields = ["rank", "standing", "flavors", "placed", "units", "starts_at", "moved"]
     changed = [row for row in rows if row.job_id not in known or _differs(row, known[row.job_id], fields)]
@@ -141,14 +141,6 @@ def _keep_holds(wanted: Sequence[world.Hold], asks: Mapping[int, Ask], now: date
         Hold.objects.bulk_create(
             changed, update_conflicts=True, unique_fields=["job"], update_fields=[*fields, "since"]
         )
-
-
-def _once(wanted: Iterable[world.Hold]) -> Iterable[world.Hold]:
-    """Return the first hold of each job: a decision that names one twice must not stop the loop."""
-    first: dict[int, world.Hold] = {}
-    for row in wanted:
-        first.setdefault(row.job, row)
-    return first.values()
 
 
 def _keep_idle(outcome: Outcome, waiting: set[int], now: datetime) -> None:

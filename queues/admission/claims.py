@@ -91,13 +91,23 @@ class Claims:
         asker = Asker(case, claim.job, job_class.priority, None)
         if board.quota(case, option) and board.physically_free(option, claim.placed):
             self._admit(asker, option, claim, job_class)
-            return
-        for other in case.shape.options:
-            if board.inside(case, other) and board.admissible(asker, other):
-                elsewhere = replace(claim, placed=board.place(asker, other), flavors=other.flavors)
-                self._admit(asker, other, elsewhere, job_class)
-                return
-        board.reserve(claim)
+        elif not self._admit_elsewhere(claim, asker, [row for row in case.shape.options if board.inside(case, row)]):
+            board.reserve(claim)
+
+    def start_elsewhere(self, claim: Claim, asker: Asker, options: list[Option]) -> None:
+        """Start a claimant on the first of other listed flavors that is free for it; its claim is then withdrawn."""
+        self._board.release(claim)
+        if not self._admit_elsewhere(claim, asker, options):
+            self._board.reserve(claim)
+
+    def _admit_elsewhere(self, claim: Claim, asker: Asker, options: list[Option]) -> bool:
+        board = self._board
+        option = next((row for row in options if board.admissible(asker, row)), None)
+        if option is None:
+            return False
+        elsewhere = replace(claim, placed=board.place(asker, option), flavors=option.flavors)
+        self._admit(asker, option, elsewhere, board.classes[claim.job_class])
+        return True
 
     def _admit(self, asker: Asker, option: Option, claim: Claim, job_class: JobClass) -> None:
         board = self._board

@@ -276,8 +276,12 @@ class Planner:
                 self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
 
     def _put(self, plan: Plan) -> list[Hold]:
-        """Add a plan; borrowers' plans on its nodes give way to guaranteed demand and are returned as holds."""
+        """Add a plan, the only one of its job; borrowers' plans on its nodes give way to guaranteed demand.
+
+        Those are returned as holds.
+        """
         board = self._board
+        board.drop_plan(plan.job)
         ways = [] if plan.standing is Standing.BORROWER else board.plans
         theirs = [row for row in ways if not _minds(plan.standing, plan.case.place, row)]
         out = [row for row in theirs if not row.needs.keys().isdisjoint(plan.needs)]

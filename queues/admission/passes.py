@@ -8,7 +8,7 @@ from queues.admission.claims import Claims
 from queues.admission.holders import Holder, backs_off, holder_of, tired
 from queues.admission.holds import Planner
 from queues.admission.lineup import Lineup
-from queues.admission.order import Stream
+from queues.admission.order import Stream, asker_of
 from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Claimant, Recall
 from queues.admission.record import Kept, Record, Start
@@ -73,6 +73,7 @@ class Passes:
         self._planner.renew({})
         sent = self._guaranteed()
         self._claims.start(Standing.BORROWER)
+        self._claimants_elsewhere()
         for row in sent:
             self._start_elsewhere(row)
         self._borrowers()
@@ -219,17 +220,21 @@ class Passes:
         option = self._remembered(candidate.stream, 2, self._find_borrowed)
         if option is None or self._board.inside(case, option):
             return False
+        return not self._wanted_by_more_urgent(case, option, -candidate.key[0])
+
+    def _wanted_by_more_urgent(self, case: Case, option: Option, priority: int) -> bool:
+        """Whether a job of the team with a higher effective priority could borrow a flavor of the option."""
         taken = {flavor for flavor, _ in option.needs}
         for job_class, other in self._roster.of_team(case.place):
             if self._may_be_inside(other):
                 continue
             for stream in self._roster.streams(job_class, other):
-                if stream.head is None or stream.key[0] >= candidate.key[0]:
+                if stream.head is None or -stream.key[0] <= priority:
                     continue
                 wish = self._borrowed_option(stream)
                 if wish is not None and not taken.isdisjoint(flavor for flavor, _ in wish.needs):
-                    return False
-        return True
+                    return True
+        return False
 
     def _send(self, candidate: Candidate) -> Sent:
         """Count the job as usage of its guaranteed flavor for the rest of the pass."""
@@ -244,6 +249,26 @@ class Passes:
 
     # --- the second pass
 
+    def _claimants_elsewhere(self) -> None:
+        """Start claimants whose units are not free yet where another flavor that they list could be borrowed now."""
+        board = self._board
+        for claim in sorted(board.claims.values(), key=lambda row: row.id):
+            job_class = board.classes[claim.job_class]
+            case = board.case(job_class)
+            free = [row for row in case.shape.options if row.flavors != claim.flavors and board.could(case, row)]
+            job = self._roster.waiting(job_class, claim.user, claim.job) if free else None
+            if job is None:
+                continue
+            asker = asker_of(board.world, case, job_class, job)
+            options = [
+                row
+                for row in free
+                if self._may_borrow(job_class, case, row, job)
+                and not self._wanted_by_more_urgent(case, row, asker.priority)
+            ]
+            if options:
+                self._claims.start_elsewhere(claim, asker, options)
+
     def _start_elsewhere(self, row: Sent) -> None:
         """Start a job that was sent on where it may borrow; else claim on its guaranteed flavor, else keep."""
         board, stream = self._board, row.stream
@@ -252,7 +277,7 @@ class Passes:
         options = [
             option
             for option in case.shape.options
-            if (room is None or room >= option.units) and self._may_borrow(stream, option, row.job)
+            if (room is None or room >= option.units) and self._may_borrow(stream.job_class, case, option, row.job)
         ]
         for option in options:
             if board.admissible(row.asker, option):
@@ -329,14 +354,14 @@ class Passes:
             return NOTHING
         asker = stream.asker()
         for option in case.shape.options:
-            if self._may_borrow(stream, option, stream.head) and board.admissible(asker, option):
+            if self._may_borrow(stream.job_class, case, option, stream.head) and board.admissible(asker, option):
                 return option, True
         for option in case.shape.options:
-            if self._may_borrow(stream, option, stream.head) and self._from_surplus(stream, option) is not None:
+            if self._may_borrow(stream.job_class, case, option, stream.head) and self._from_surplus(stream, option) is not None:
                 return option, False
         if stream.queue.preempt_within_team:
             for option in case.shape.options:
-                if not self._may_borrow(stream, option, stream.head):
+                if not self._may_borrow(stream.job_class, case, option, stream.head):
                     continue
                 if self._claimant(stream, option).within_team() is not None:
                     return option, False
@@ -358,18 +383,19 @@ class Passes:
             self._full[case] = turn
         return True
 
-    def _may_borrow(self, stream: Stream, option: Option, job: Waiting | None) -> bool:
+    def _may_borrow(self, job_class: JobClass, case: Case, option: Option, job: Waiting | None) -> bool:
         """Whether the job may start where it is not inside: it borrows, has the limit needed, does not back off."""
         board = self._board
-        if board.inside(stream.case, option):
+        if board.inside(case, option):
             return True
-        if not stream.case.shape.ask.borrow or job is None:
+        ask = case.shape.ask
+        if not ask.borrow or job is None:
             return False
-        if stream.queue.limit_needed_to_borrow and job.limit is None and stream.case.shape.ask.time_limit is None:
+        if board.queues[job_class.queue].limit_needed_to_borrow and job.limit is None and ask.time_limit is None:
             return False
-        if backs_off(board, stream.job_class, job):
-            if not any(board.inside(stream.case, other) for other in stream.case.shape.options):
-                self.record.backing_off[job.id] = stream.job_class
+        if backs_off(board, job_class, job):
+            if not any(board.inside(case, other) for other in case.shape.options):
+                self.record.backing_off[job.id] = job_class
             return False
         return True
 

@@ -30,6 +30,13 @@ class Roster:
             ]
         return streams
 
+    def waiting(self, job_class: JobClass, user: int, job: int) -> Waiting | None:
+        """Return one waiting job of a user, as the snapshot has it."""
+        first = next((row for row in self._heads.users(job_class.id) if row.user == user), None)
+        if first is None or first.id == job:
+            return first
+        return next((row for row in self._heads.after(job_class.id, user, first) if row.id == job), None)
+
     def of_team(self, place: int) -> Iterator[tuple[JobClass, Case]]:
         """Yield the classes of a team."""
         lines = self._lineup.teams.get(place)

@@ -290,9 +290,5 @@ class Floor(Stage):
     def _requeue_from(self, node: int) -> None:
         """Let everything that had tasks on a node go back to the queue, at once and without an eviction."""
         for run in self._on(node):
-            if any(row.node == node for row in run.placed):
-                self._stop(run)
-                self._gone(run)
-            else:
-                run.surplus = tuple(row for row in run.surplus if row.node != node)
-                run.row = None
+            self._stop(run)
+            self._gone(run)

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from queues.admission.board import Board
+from queues.admission.decide import decide
 from queues.admission.plans import Plan, short
-from queues.admission.world import MINUTE, Placed, Standing
+from queues.admission.world import MINUTE, Hold, Placed, Standing
 from tests.admission.site import NOW, Site
 
 
@@ -93,3 +94,27 @@ def test_quota_is_short_above_the_limit_or_above_what_is_there() -> None:
     assert short(limited.lines[1], limited.case.place)
     assert short(unlimited.lines[1], unlimited.case.place)
     assert not short(planned(uses=4)[0].lines[1], 1)
+
+
+def test_a_job_has_one_plan_however_often_it_is_planned() -> None:
+    site = Site()
+    site.node(4, count=2)
+    team = site.team(8)
+    for node in (1, 2):
+        site.runs(team, node, units=4, ends_by=NOW + node * 10 * MINUTE)
+    job = site.waits(team, 4, gang=1, limit=30, minutes=40)
+    hold = Hold(
+        job=job,
+        job_class=1,
+        user=team,
+        flavors=(1,),
+        placed=(Placed(group=0, node=2, tasks=1),),
+        at=NOW + 20 * MINUTE,
+        wait_from=NOW - 40 * MINUTE,
+        limit=30 * MINUTE,
+    )
+    world = replace(site.world(), holds=(hold, replace(hold, moved="later")))
+
+    found = decide(world, site.heads()).holds
+
+    assert [(row.job, row.at) for row in found] == [(job, NOW + 10 * MINUTE)]
