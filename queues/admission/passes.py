@@ -352,19 +352,17 @@ class Passes:
         board, case = self._board, stream.case
         if stream.head is not None and stream.head.evictions < board.world.policy.max_evictions and self._no_room(case):
             return NOTHING
+        lent = [row for row in case.shape.options if self._may_borrow(stream.job_class, case, row, stream.head)]
         asker = stream.asker()
-        for option in case.shape.options:
-            if self._may_borrow(stream.job_class, case, option, stream.head) and board.admissible(asker, option):
+        for option in lent:
+            if board.admissible(asker, option):
                 return option, True
-        for option in case.shape.options:
-            if self._may_borrow(stream.job_class, case, option, stream.head) and self._from_surplus(stream, option) is not None:
+        for option in lent:
+            if self._from_surplus(stream, option) is not None:
                 return option, False
-        if stream.queue.preempt_within_team:
-            for option in case.shape.options:
-                if not self._may_borrow(stream.job_class, case, option, stream.head):
-                    continue
-                if self._claimant(stream, option).within_team() is not None:
-                    return option, False
+        for option in lent if stream.queue.preempt_within_team else ():
+            if self._claimant(stream, option).within_team() is not None:
+                return option, False
         return NOTHING
 
     def _is_over(self, stream: Stream) -> bool:
