@@ -37,9 +37,8 @@ class Claims:
     def _may_start(self, claim: Claim) -> bool:
         """Whether neither a pause nor a limit of its user, lowered since, stands against a claim."""
         board = self._board
-        job_class = board.classes[claim.job_class]
-        queue, case = board.queues[job_class.queue], board.case(job_class)
-        room = board.user_room(case.place, queue, claim.user)
+        queue = board.queues[board.classes[claim.job_class].queue]
+        room = board.user_room(queue, claim.user)
         return board.paused(queue) is None and (room is None or room >= 0)
 
     def _turn(self, victims: tuple[Victim, ...]) -> tuple[list[Victim], tuple[Victim, ...]]:

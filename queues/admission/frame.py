@@ -34,6 +34,7 @@ class Frame:
         self.queues = {queue.id: queue for queue in world.queues}
         self.cases: dict[int, tuple[JobClass, Case]] = {}
         self.one_case: dict[tuple[int, int], Case] = {}
+        self.user_limits: dict[int, tuple[tuple[int | None, int], ...]] = {}
         self.permanent: Never = {}
         self.never_on_nodes: dict[Option, Reason | None] = {}
         self.said: Said = {}

@@ -50,7 +50,8 @@ class Future:
         if firm:
             self.lines[flavor].take_firm(place, -units)
         self.ended[place, flavor] = self.ended.get((place, flavor), 0) + units
-        self.ended_of_user[place, user] = self.ended_of_user.get((place, user), 0) + units
+        for node in self._board.tree.counting[place]:
+            self.ended_of_user[node, user] = self.ended_of_user.get((node, user), 0) + units
 
     def give_back(self, attempt: Attempt) -> None:
         """Let an attempt give back what it uses of quotas and limits."""

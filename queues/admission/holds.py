@@ -118,9 +118,13 @@ class Planner:
 
     def _user_has_room(self, holder: Holder, option: Option, future: Future) -> bool:
         """Whether the user's limits will leave room then."""
-        board, place = self._board, holder.asker.case.place
-        room = board.user_room(place, board.queues[holder.job_class.queue], holder.job.user)
-        return room is None or room + future.ended_of_user.get((place, holder.job.user), 0) >= option.units
+        board, place, user = self._board, holder.asker.case.place, holder.job.user
+        ended: dict[int | None, int] = {
+            node: future.ended_of_user.get((node, user), 0) for node in board.tree.counting[place]
+        }
+        ended[None] = ended[place]
+        room = board.user_room(board.queues[holder.job_class.queue], user, ended)
+        return room is None or room >= option.units
 
     def _may_borrow(self, holder: Holder) -> bool:
         """Whether the job may start outside its guarantee: it wants to, has the limit needed, does not back off."""

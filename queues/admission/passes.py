@@ -273,7 +273,7 @@ class Passes:
         """Start a job that was sent on where it may borrow; else claim on its guaranteed flavor, else keep."""
         board, stream = self._board, row.stream
         case = stream.case
-        room = board.user_room(case.place, stream.queue, stream.user)
+        room = board.user_room(stream.queue, stream.user)
         options = [
             option
             for option in case.shape.options
@@ -404,7 +404,7 @@ class Passes:
         board = self._board
         if not board.admissible(stream.asker(), option):
             return False
-        room = board.user_room(stream.case.place, stream.queue, stream.user) if self._any_surplus() else None
+        room = board.user_room(stream.queue, stream.user) if self._any_surplus() else None
         return room is None or room >= option.units
 
     def _from_surplus(self, stream: Stream, option: Option) -> Recall | None:
@@ -482,7 +482,7 @@ class Passes:
             limit = plan.limit if plan.limit is not None else plan.case.shape.ask.time_limit
             asker = Asker(plan.case, plan.job, plan.priority, None if limit is None else now + limit + plan.grace)
             queue = board.queues[board.classes[plan.job_class].queue]
-            room = board.user_room(plan.case.place, queue, plan.user)
+            room = board.user_room(queue, plan.user)
             if board.admissible(asker, plan.option) and (room is None or room >= plan.option.units):
                 borrowed = not board.inside(plan.case, plan.option)
                 placed = board.place(asker, plan.option)

@@ -29,7 +29,12 @@ class Tree:
         for place in range(1, len(self.parent)):
             self.children[self.parent[place]].append(place)
         self.path = [tuple(self._climb(place)) for place in range(len(self.parent))]
+        self.counting = [self._counting(path) for path in self.path]
         self.upward = sorted(range(1, len(self.parent)), key=lambda place: (-len(self.path[place]), place))
+
+    def _counting(self, path: tuple[int, ...]) -> tuple[int, ...]:
+        """Return where what a user has in a team is counted: there, and in the departments above that limit it."""
+        return tuple(node for node in path if node == path[0] or self.teams[node - 1].per_user_limit is not None)
 
     def _climb(self, place: int) -> Iterator[int]:
         while place != ROOT:

@@ -48,7 +48,7 @@ class Claimant:
         self._queue = queue
         self._base = base
         self._user = user
-        self._given_back = [0, 0]
+        self._given_back: Counter[int | None] = Counter()
         self._freed: dict[Candidate, tuple[dict[int, Room], dict[int, int]]] = {}
         self._young = young
         self._lines: dict[int, Line] = {}
@@ -123,7 +123,7 @@ class Claimant:
         self._costs = Costs(board, self._case.place, self._option, self._lines)
         self._binding = board.binding(self._asker, self._option)
         self._surplus = surplus_order(board, self._case.place) if board.with_surplus else []
-        self._given_back = [0, 0]
+        self._given_back = Counter()
         for attempt, row in self._surplus:
             self._give_back(attempt, row, 1)
         for attempt in board.running.values() if board.with_surplus else ():
@@ -176,19 +176,20 @@ class Claimant:
         return self._recall(self._fewest_soft(chosen), chosen, exact=exact)
 
     def _give_back(self, attempt: Attempt, row: Placed, sign: int) -> None:
-        """Count surplus of the claimant's user that goes in the trial, in the team and in the queue."""
-        if attempt.user == self._user and self._board.tree.number[attempt.team] == self._case.place:
-            units = sign * row.tasks * attempt.groups[row.group].units
-            self._given_back[0] += units
-            self._given_back[1] += units if attempt.queue == self._queue.id else 0
+        """Count surplus of the claimant's user that goes in the trial, in its team, above that, and in its queue."""
+        if attempt.user != self._user:
+            return
+        tree, units = self._board.tree, sign * row.tasks * attempt.groups[row.group].units
+        for node in tree.counting[tree.number[attempt.team]]:
+            self._given_back[node] += units
+        if attempt.queue == self._queue.id:
+            self._given_back[None] += units
 
     def _user_has_room(self) -> bool:
         """Whether the user's limits leave room, asked only where surplus may fill them: else it has been asked."""
-        in_team, in_queue = self._given_back
         if not self._board.with_surplus:
             return True
-        place, queue = self._case.place, self._queue
-        room = self._board.user_room(place, queue, self._user, soft_in_team=in_team, soft_in_queue=in_queue)
+        room = self._board.user_room(self._queue, self._user, self._given_back)
         return room is None or room >= self._option.units
 
     @property

@@ -86,6 +86,7 @@ class Settled:
     def _use(self, attempt: Attempt, place: int, sign: int) -> None:
         firm = not (attempt.borrow and attempt.preemptible)
         user, queue = (place, attempt.user), attempt.queue
+        counting = self._tree.counting[place]
         for soft, placed in ((False, attempt.placed), (True, attempt.surplus)):
             for row in placed:
                 flavor = attempt.flavors[row.group]
@@ -100,21 +101,24 @@ class Settled:
                     self.lines[flavor].take_firm(place, units)
                 # What leaves already cannot be taken back for the user's next job.
                 still = soft and not attempt.leaving
-                self._use_of_user(user, queue, units, 0 if still else units * self._values[flavor], soft=still)
-                self._rows[user] += sign
-        if not self._rows[user]:
-            self._rows.pop(user, None)
-            self.used_in_team.pop(user, None)
+                self.used_value[user] += 0 if still else units * self._values[flavor]
+                self._use_of_user(counting, attempt.user, queue, units, soft=still)
+                for node in counting:
+                    self._rows[node, attempt.user] += sign
+        for node in counting:
+            if not self._rows[node, attempt.user]:
+                self._rows.pop((node, attempt.user), None)
+                self.used_in_team.pop((node, attempt.user), None)
 
-    def _use_of_user(self, user: tuple[int, int], queue: int | None, units: int, value: int, *, soft: bool) -> None:
-        self.used_in_team[user] += units
-        self.used_value[user] += value
-        if soft:
-            self.soft_in_team[user] += units
-        if queue is not None:
-            self.used_in_queue[queue, user[1]] += units
+    def _use_of_user(self, counting: tuple[int, ...], user: int, queue: int | None, units: int, *, soft: bool) -> None:
+        for node in counting:
+            self.used_in_team[node, user] += units
             if soft:
-                self.soft_in_queue[queue, user[1]] += units
+                self.soft_in_team[node, user] += units
+        if queue is not None:
+            self.used_in_queue[queue, user] += units
+            if soft:
+                self.soft_in_queue[queue, user] += units
 
 
 def _put(rows: dict[int, Attempt], attempt: Attempt, sign: int) -> None:

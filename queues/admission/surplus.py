@@ -111,7 +111,7 @@ class Surplus:
             and not _own(board, case, option)
         ):
             return Code.TIME_LIMIT_NEEDED
-        room = None if queue is None else board.user_room(case.place, queue, attempt.user)
+        room = None if queue is None else board.user_room(queue, attempt.user)
         if room is not None and room < option.units:
             return Code.USER_LIMIT
         if not board.quota(case, option):

@@ -90,7 +90,7 @@ class Lane:
             if stream.key != key or stream.head is None:
                 continue  # who asked lets those behind go first
             if option is not None:
-                room = self._board.hard_room(self._place, stream.queue, stream.user)
+                room = self._board.hard_room(stream.queue, stream.user)
                 if room is None or room >= option.units or not self._user_limits:
                     return Candidate(stream, option, key)
             heappop(rows)
@@ -151,8 +151,11 @@ class Tournament:
         self.touch(case.place)
 
     def touch(self, place: int) -> None:
-        """Ask again who is first in a team, and in all above it."""
+        """Ask again who is first in a team, in all above it, and where the same users' limits are counted."""
         self._stale.add(place)
+        tree = self._board.tree
+        for node in tree.counting[place][1:]:
+            self._stale.update(other for other in self._lanes if node in tree.path[other])
 
     def winner(self) -> Candidate | None:
         """Return whose turn it is now, or None when nobody is left."""

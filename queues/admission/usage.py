@@ -1,6 +1,7 @@
 """Quota, users and names as they stand after everything decided so far."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from queues.admission.frame import Frame
 from queues.admission.plans import Case
@@ -8,6 +9,8 @@ from queues.admission.quota import Line, units_of
 from queues.admission.settled import Settled
 from queues.admission.shapes import Needs, Option
 from queues.admission.world import Attempt, Claim, JobClass, Placed, Queue, Team, World
+
+NOTHING_BACK: Mapping[int | None, int] = {}
 
 
 def copies(lines: dict[int, Line]) -> dict[int, Line]:
@@ -99,15 +102,18 @@ class Usage:
     def count_user(
         self, place: int, queue: int | None, user: int, flavor: int, units: int, *, soft: bool = False
     ) -> None:
-        """Count units of a user in a team and a queue."""
+        """Count units of a user in a team, in the departments above that limit them, and in a queue."""
+        for node in self.tree.counting[place]:
+            key = (node, user)
+            self.used_in_team[key] = self.used_in_team.get(key, 0) + units
+            if soft:
+                self.soft_in_team[key] = self.soft_in_team.get(key, 0) + units
         key = (place, user)
         if soft:
-            self.soft_in_team[key] = self.soft_in_team.get(key, 0) + units
             if queue is not None:
                 self.soft_in_queue[queue, user] = self.soft_in_queue.get((queue, user), 0) + units
         else:
             self.used_value[key] = self.used_value.get(key, 0) + units * self.flavors[flavor].value
-        self.used_in_team[key] = self.used_in_team.get(key, 0) + units
         if queue is not None:
             self.used_in_queue[queue, user] = self.used_in_queue.get((queue, user), 0) + units
 
@@ -183,23 +189,37 @@ class Usage:
                 return False
         return not case.shape.firm or self.covered(case, option)
 
-    def user_room(
-        self, place: int, queue: Queue, user: int, *, soft_in_team: int = 0, soft_in_queue: int = 0
-    ) -> int | None:
-        """Return how many more units the user may have here by the limits of team and queue; None: no limit.
+    def user_limits(self, queue: Queue) -> tuple[tuple[int | None, int], ...]:
+        """Return what one user may have at most: by the queue (None), by its team, and by the departments above."""
+        known = self.frame.user_limits.get(queue.id)
+        if known is None:
+            places = self.tree.counting[self.tree.number[queue.team]]
+            rows = [(None, queue.per_user_limit), *((node, self.team(node).per_user_limit) for node in places)]
+            known = tuple((node, limit) for node, limit in rows if limit is not None)
+            self.frame.user_limits[queue.id] = known
+        return known
 
-        So much surplus of theirs, in the team and in the queue, is taken to be given back.
+    def used_by(self, node: int | None, queue: Queue, user: int) -> int:
+        """Return what a user has where a limit binds: in a team or department, or in the queue (None)."""
+        return self.used_in_queue.get((queue.id, user), 0) if node is None else self.used_in_team.get((node, user), 0)
+
+    def user_room(self, queue: Queue, user: int, back: Mapping[int | None, int] = NOTHING_BACK) -> int | None:
+        """Return how many more units the user may have here by all limits; None: no limit.
+
+        ``back`` is what of theirs is taken to be given back, by team, and in the queue (None).
         """
-        limits = (
-            (self.team(place).per_user_limit, self.used_in_team.get((place, user), 0) - soft_in_team),
-            (queue.per_user_limit, self.used_in_queue.get((queue.id, user), 0) - soft_in_queue),
+        limits = self.user_limits(queue)
+        return min(
+            [limit - self.used_by(node, queue, user) + back.get(node, 0) for node, limit in limits], default=None
         )
-        return min((limit - used for limit, used in limits if limit is not None), default=None)
 
-    def hard_room(self, place: int, queue: Queue, user: int) -> int | None:
+    def hard_room(self, queue: Queue, user: int) -> int | None:
         """Return how many more units the user may have here, all surplus of theirs given back."""
-        soft = self.soft_in_team.get((place, user), 0), self.soft_in_queue.get((queue.id, user), 0)
-        return self.user_room(place, queue, user, soft_in_team=soft[0], soft_in_queue=soft[1])
+        back: dict[int | None, int] = {}
+        for node, _ in self.user_limits(queue):
+            soft = self.soft_in_queue.get((queue.id, user)) if node is None else self.soft_in_team.get((node, user))
+            back[node] = soft or 0
+        return self.user_room(queue, user, back)
 
     def suppose(self, case: Case, option: Option, user: int, times: int) -> None:
         """Count ``times`` admissions as usage, without nodes: the turns that come next see it."""

@@ -76,7 +76,7 @@ class Judge:
     def rests_on(self, job_class: JobClass) -> object | None:
         """Return what the reasons of a class rest on, the same object as long as it is the same; None: on more."""
         case = self._board.case(job_class)
-        if self._board.queues[job_class.queue].limit_needed_to_borrow or self._user_limit(job_class, case) is not None:
+        if self._board.queues[job_class.queue].limit_needed_to_borrow or self._user_limit(job_class) is not None:
             return None
         key = (case.place, case.shape.flavors)
         known = self._rests.get(key)
@@ -126,32 +126,32 @@ class Judge:
         board = self._board
         case = board.case(job_class)
         queue = board.queues[job_class.queue]
-        limit = self._user_limit(job_class, case)
-        if limit is None:
+        limits = board.user_limits(queue)
+        if not limits:
             return []
         result = []
         if self._users is None:
             self._users = {}
             for place, user in sorted(board.used_in_team):
                 self._users.setdefault(place, []).append(user)
-        for user in self._users.get(case.place, []):
-            room = board.user_room(case.place, queue, user)
-            if room is not None and room < case.shape.units:
-                used = board.used_in_team[case.place, user]
-                numbers: Numbers = {"needs": case.shape.units, "used": used, "limit": limit}
+        for user in sorted({user for node in board.tree.counting[case.place] for user in self._users.get(node, ())}):
+            used = {node: board.used_by(node, queue, user) for node, _ in limits}
+            node, limit = min(limits, key=lambda row: row[1] - used[row[0]])
+            if limit - used[node] < case.shape.units:
+                numbers: Numbers = {"needs": case.shape.units, "used": used[node], "limit": limit}
                 result.append((user, reason(Code.USER_LIMIT, numbers)))
         return result
 
     def _beyond_user_limit(self, job_class: JobClass, case: Case) -> Reason | None:
-        limit = self._user_limit(job_class, case)
+        limit = self._user_limit(job_class)
         if limit is None or case.shape.units <= limit:
             return None
         return reason(Code.EXCEEDS_MAX, {"needs": case.shape.units, "limit": limit})
 
-    def _user_limit(self, job_class: JobClass, case: Case) -> int | None:
+    def _user_limit(self, job_class: JobClass) -> int | None:
         if job_class.queue not in self._limits:
-            limits = (self._board.team(case.place).per_user_limit, self._board.queues[job_class.queue].per_user_limit)
-            self._limits[job_class.queue] = min((limit for limit in limits if limit is not None), default=None)
+            limits = self._board.user_limits(self._board.queues[job_class.queue])
+            self._limits[job_class.queue] = min((limit for _, limit in limits), default=None)
         return self._limits[job_class.queue]
 
     def _needs_limit(self, job_class: JobClass, case: Case, known: Reason) -> Reason | None:

@@ -1,5 +1,6 @@
 """The standing parts of a simulated world: policy, flavors, teams, queues, nodes, and what follows from them."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from queues.admission.quota import Tree, lines
@@ -63,6 +64,7 @@ class Stage(Clock):
             for row in scenario.nodes
         }
         self.removed: dict[str, Node] = {}
+        self._departments = {row.parent for row in scenario.teams}
         self.own_user_limit = {row.id for row in scenario.teams if row.own_user_limit}
         self.queues = {row.id: row for row in scenario.queues}
         self.lost: dict[int, Milliseconds] = {}
@@ -117,11 +119,18 @@ class Stage(Clock):
         own = self.queue_of(spec).limit_needed_to_borrow
         return self.policy.limit_needed_to_borrow if own is None else own
 
-    def user_limits(self, spec: JobSpec) -> tuple[int | None, int | None]:
-        """Return the most units of one user in the job's team and in its queue."""
+    def user_limit_of_queue(self, spec: JobSpec) -> int | None:
+        """Return the most units of one user in the job's queue."""
         queue = self.queue_of(spec)
-        team = self._team_row(self.teams[spec.team]).per_user_limit
-        return team, queue.per_user_limit if queue.own_user_limit else None
+        return queue.per_user_limit if queue.own_user_limit else None
+
+    def user_limits_of_teams(self, spec: JobSpec) -> Iterator[tuple[int, int | None]]:
+        """Yield the job's team and the departments above it with the most units of one user below each."""
+        team: int | None = spec.team
+        while team is not None:
+            row = self.teams[team]
+            yield team, self._team_row(row).per_user_limit
+            team = row.parent
 
     def paused(self, spec: JobSpec) -> bool:
         """Whether the job's queue, its team or a department above starts nothing."""
@@ -187,7 +196,7 @@ class Stage(Clock):
         return self._defaults[team]
 
     def _team_row(self, team: Team) -> Team:
-        if team.id not in self.own_user_limit and self.policy.per_user_limit is not None:
+        if team.id not in self.own_user_limit and team.id not in self._departments:
             return replace(team, per_user_limit=self.policy.per_user_limit)
         return team
 

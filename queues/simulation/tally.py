@@ -60,7 +60,8 @@ class Tally:
     def use(self, job: Job, flavors: tuple[int, ...], rows: Iterable[Placed], sign: int, *, soft: bool = False) -> None:
         """Count tasks in (``sign`` -1: out) for quota and users; soft ones are never firm."""
         for units in self._use(self.books, job, flavors, rows, sign, soft=soft):
-            self.users[job.spec.team, job.user] += sign * units
+            for team, _ in self._engine.user_limits_of_teams(job.spec):
+                self.users[team, job.user] += sign * units
             self.in_queues[job.spec.queue, job.user] += sign * units
 
     def _use(
@@ -106,10 +107,10 @@ class Tally:
                 self.free[node] = _minus(self.free[node], _above_nothing(room))
 
     def limits(self, job: Job) -> Iterator[tuple[int, int | None]]:
-        """Yield what the job's user has, and may have at most, in its team and in its queue."""
-        team, queue = self._engine.user_limits(job.spec)
-        yield self.users[job.spec.team, job.user], team
-        yield self.in_queues[job.spec.queue, job.user], queue
+        """Yield what the job's user has, and may have at most, in its team, in each department above, in its queue."""
+        for team, limit in self._engine.user_limits_of_teams(job.spec):
+            yield self.users[team, job.user], limit
+        yield self.in_queues[job.spec.queue, job.user], self._engine.user_limit_of_queue(job.spec)
 
     def take_wishes(self) -> None:
         """Count what keeps and holds want, wherever and whenever, as if it were in use now."""

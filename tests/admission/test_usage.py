@@ -15,10 +15,10 @@ def test_the_tighter_of_the_limits_of_team_and_queue_bounds_a_user() -> None:
     place, queue = board.tree.number[team], board.queues[team]
 
     # Of the team's 8 the user has 5, of the queue's 10 only the 3 that came through it.
-    assert board.user_room(place, queue, 5) == 3
-    assert board.user_room(place, queue, 6) == 8
-    assert board.user_room(place, queue, 5, soft_in_team=2) == 5
-    assert board.user_room(place, queue, 5, soft_in_team=9, soft_in_queue=1) == 8
+    assert board.user_room(queue, 5) == 3
+    assert board.user_room(queue, 6) == 8
+    assert board.user_room(queue, 5, {place: 2}) == 5
+    assert board.user_room(queue, 5, {place: 9, None: 1}) == 8
 
 
 def test_without_limits_a_user_is_not_bounded() -> None:
@@ -27,7 +27,7 @@ def test_without_limits_a_user_is_not_bounded() -> None:
     team = site.team(4)
     board = Board(site.world())
 
-    assert board.user_room(board.tree.number[team], board.queues[team], 5) is None
+    assert board.user_room(board.queues[team], 5) is None
 
 
 def test_soft_units_of_a_user_are_theirs_to_give_back() -> None:
@@ -39,8 +39,8 @@ def test_soft_units_of_a_user_are_theirs_to_give_back() -> None:
     place, queue = board.tree.number[team], board.queues[team]
 
     # One task of 2 units and two soft ones: 6 in use, 4 of them soft.
-    assert board.user_room(place, queue, 5) == 0
-    assert board.hard_room(place, queue, 5) == 4
+    assert board.user_room(queue, 5) == 0
+    assert board.hard_room(queue, 5) == 4
     assert board.used_value[place, 5] == 2000
 
 
@@ -56,7 +56,7 @@ def test_surplus_that_grows_is_soft_too() -> None:
 
     board.use_attempt(attempt, soft, 1, soft=True)
 
-    assert (board.user_room(place, queue, 5), board.hard_room(place, queue, 5)) == (2, 6)
+    assert (board.user_room(queue, 5), board.hard_room(queue, 5)) == (2, 6)
     assert (board.lines[1].usage[place], board.hard[1].usage[place]) == (6, 2)
 
 
