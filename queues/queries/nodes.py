@@ -22,7 +22,7 @@ from tenants.permissions import Actor, Permission, can, require, teams_seen
 PLACES = ("zone", "block", "rack")
 SHOWN = (
     *("borrowed", "started_at", "stopped_at", "job__uid", "job__name", "job__shape", "job__time_limit", "job__ran_for"),
-    *("job__team__name", "job__user__username"),
+    *("job__team", "job__user"),
 )
 # The first that holds is the one that is told.
 STATES = {
@@ -197,24 +197,24 @@ def allocation(by: Actor, *, flavor: str = "") -> tuple[NodeRow, ...]:
 
 def _cells(by: Actor, nodes: list[int]) -> dict[int, list[Cell]]:
     """Return a cell for each task on machines; a map may have ten thousands, so that no model is made for one."""
-    visible = frozenset(team.id for team in teams_seen(by, Permission.VIEW_JOB))
+    teams = {team.id: team.name for team in teams_seen(by, Permission.VIEW_JOB)}
     cells: dict[int, list[Cell]] = defaultdict(list)
-    columns = ("node_id", "wave_id", "units", "state", "index", "started_at")
+    columns = ("node_id", "wave_id", "units", "state", "index", "started_at", "wave__job__user__username")
     holding = Task.objects.filter(node__in=nodes, state__in=sorted(TASK_HOLDING)).order_by("node_id", "id")
     tasks = list(holding.values_list(*columns))
     waves = _waves({of_wave for _, of_wave, *_ in tasks})
-    for node, of_wave, units, state, index, started_at in tasks:
+    for node, of_wave, units, state, index, started_at, owner in tasks:
         wave = waves[of_wave]
-        if wave.job.team_id not in visible:
+        job = wave.job
+        if job.team_id not in teams:
             cells[node].append(Cell(units=units, state=state))
             continue
-        job = wave.job
         cells[node].append(
             Cell(
                 units=units,
                 state=state,
-                team=job.team.name,
-                owner=job.user.username,
+                team=teams[job.team_id],
+                owner=owner,
                 job=job.uid,
                 job_name=job.name,
                 task=index,
@@ -230,7 +230,7 @@ def _cells(by: Actor, nodes: list[int]) -> dict[int, list[Cell]]:
 
 def _waves(ids: set[int]) -> dict[int, Wave]:
     """Return waves by id: those of tasks already read, since what holds may change from one statement to the next."""
-    waves = Wave.objects.filter(id__in=ids).select_related("job__team", "job__user").only(*SHOWN)
+    waves = Wave.objects.filter(id__in=ids).select_related("job").only(*SHOWN)
     return {wave.id: wave for wave in waves.order_by("id")}
 
 
