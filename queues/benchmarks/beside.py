@@ -10,7 +10,7 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 from urllib.parse import urlsplit
 
 from stack.ensemble import Ensemble
@@ -21,6 +21,7 @@ LOOK_SECONDS = 0.1
 BEHIND = 5000
 WORDS = {"admitted": "admitted", "evicted": "evicted", "succeeded": "finished", "failed": "finished"}
 READY_SECONDS = 120.0
+MIN_RUNTIME_SECONDS, HOLD_AFTER_SECONDS = 60.0, 1800.0
 
 
 class Item(Protocol):
@@ -33,8 +34,21 @@ class Item(Protocol):
     priority: int
 
 
+class Policy(TypedDict):
+    """What the load leaves to each system, and one thing that it asks of all: who may evict whom."""
+
+    within: str
+    min_runtime: timedelta
+    hold_after: timedelta
+
+
 class Tidegate:
-    """A System of the bench. Options: ``within`` (never, lower_priority) and ``min_runtime`` in seconds."""
+    """A System of the bench, whose queues have their defaults but for what an administrator would choose here.
+
+    Options: ``within`` (``lower_priority``, as the load asks of every system; ``never``). ``min_runtime`` (60): no job
+    is recalled in so many seconds after its start, so that jobs of seconds end instead of starting over; 0 recalls at
+    once, as the other system does. ``hold_after`` (1800, the default of a queue) is in seconds too.
+    """
 
     name = "tidegate"
 
@@ -48,6 +62,14 @@ class Tidegate:
         """Return nothing: the commit stands beside the results."""
         return {}
 
+    def policy(self) -> Policy:
+        """Return how the queues of this load recall and hold."""
+        return {
+            "within": str(self.options.get("within", "lower_priority")),
+            "min_runtime": timedelta(seconds=float(self.options.get("min_runtime", MIN_RUNTIME_SECONDS))),
+            "hold_after": timedelta(seconds=float(self.options.get("hold_after", HOLD_AFTER_SECONDS))),
+        }
+
     def setup(self, cluster: Any, api: Any, load: Any, stop: threading.Event) -> None:  # noqa: ANN401  the bench's own
         """Start everything, make teams and quotas like the load's queues, and wait until nodes are known."""
         del api
@@ -60,11 +82,7 @@ class Tidegate:
         django.setup()
         from queues.benchmarks import besideworld  # noqa: PLC0415
 
-        self.token = besideworld.make(
-            load,
-            within=self.options.get("within", "lower_priority"),
-            min_runtime=timedelta(seconds=float(self.options.get("min_runtime", 0))),
-        )
+        self.token = besideworld.make(load, **self.policy())
         self.ensemble.start()
         self.ensemble.wait_for_web()
         besideworld.wait_for_nodes(READY_SECONDS)

@@ -21,7 +21,7 @@ FLAVOR = "gpu"
 FREE_OF_QUOTA = 10**6
 
 
-def make(load: Any, *, within: str, min_runtime: timedelta) -> str:  # noqa: ANN401  the bench's own
+def make(load: Any, *, within: str, min_runtime: timedelta, hold_after: timedelta) -> str:  # noqa: ANN401  the bench's own
     """Make a department a cohort and a team a queue; return a token that may submit to all.
 
     A department neither lends nor borrows, so that only the cohort's quota limits, however many GPUs the nodes have.
@@ -35,7 +35,7 @@ def make(load: Any, *, within: str, min_runtime: timedelta) -> str:  # noqa: ANN
         tenants.create_team(by=by, now=now, name=f"cohort-{cohort}")
         edits.append(tenants.QuotaEdit(team=f"cohort-{cohort}", flavor=FLAVOR, borrow_limit=0, lend_limit=0))
     policy: services.QueuePolicy = {
-        "hold_after": timedelta(),
+        "hold_after": hold_after,
         "min_runtime": min_runtime,
         "preempt_within_team": within,
         "default_time_limit": None,
