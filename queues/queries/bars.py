@@ -10,7 +10,7 @@ from queues.admission.world import NodeState, World
 from queues.queries.estate import estate, one_moment
 from queues.queries.loans import across, loans_with_jobs
 from queues.queries.room import free_blocks, held
-from queues.queries.rows import FlavorNumbers, TeamBar, TeamLoans
+from queues.queries.rows.shares import FlavorNumbers, TeamBar, TeamLoans
 from queues.queries.waits import Waits, waiting
 from tenants.models import Team
 from tenants.permissions import Actor, Permission, joined, teams_seen

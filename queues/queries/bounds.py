@@ -5,7 +5,7 @@ from datetime import timedelta
 from queues.admission.bound import Bound, bound
 from queues.admission.world import Standing
 from queues.models import Hold, Job
-from queues.queries.rows import BoundRow
+from queues.queries.rows.reasons import BoundRow
 from queues.snapshot import Snapshot
 from queues.waiting import moment, waiting_of
 

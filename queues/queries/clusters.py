@@ -3,7 +3,7 @@
 from django.db.models import Count, Q, Sum
 
 from queues.models import ClusterState
-from queues.queries.rows import ClusterDetail
+from queues.queries.rows.machines import ClusterDetail
 from tenants.permissions import Actor, Permission, can, require
 
 THERE = Q(nodes__gone_at=None, nodes__id__isnull=False)

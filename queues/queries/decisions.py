@@ -3,7 +3,7 @@
 from django.db.models import F, QuerySet, Sum
 
 from queues.models import Decision, Job, Wave
-from queues.queries.rows import AdmittedRow, DecisionDetail, DecisionRow
+from queues.queries.rows.decisions import AdmittedRow, DecisionDetail, DecisionRow
 from tenants.errors import NotFound
 from tenants.permissions import Actor, Permission, require
 

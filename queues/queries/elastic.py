@@ -9,7 +9,7 @@ from django.db.models import Count
 from queues import wording
 from queues.admission.world import JobShape
 from queues.models import Job, Task, TaskGroup, Wave
-from queues.queries.rows import ElasticRow
+from queues.queries.rows.jobs import ElasticRow
 from queues.states import HOLDING, TaskState
 
 

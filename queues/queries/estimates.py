@@ -6,7 +6,7 @@ from datetime import timedelta
 from django.db.models import Q, Sum
 
 from queues.models import Forecast, ForecastScore
-from queues.queries.rows import Estimate, Score
+from queues.queries.rows.reasons import Estimate, Score
 from queues.simulation.expected import Basis, Cause
 
 BASES = {

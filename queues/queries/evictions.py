@@ -9,7 +9,8 @@ from django.db.models import DateTimeField, Exists, OuterRef, Q, QuerySet, Subqu
 from queues.evictions import RULES, SURPLUS
 from queues.models import Eviction, Job, Task
 from queues.queries.jobs import visible_job
-from queues.queries.rows import EvictionRow, JobRef
+from queues.queries.rows.decisions import EvictionRow
+from queues.queries.rows.jobs import JobRef
 from queues.states import TASK_HOLDING
 from tenants.errors import NotFound, Unreadable
 from tenants.permissions import Actor, Permission, teams_seen, visible_teams

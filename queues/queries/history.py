@@ -14,7 +14,8 @@ from queues.evictions import ANOTHER
 from queues.launches import launch_of, launches_of
 from queues.models import Job, JobEvent, KeptLog, Node, Task, Wave
 from queues.queries.jobs import flavor_names, groups_of, visible_job, waves_of
-from queues.queries.rows import AttemptRow, EventRow, Manifests, TaskRow, WaveRow
+from queues.queries.rows.history import AttemptRow, EventRow, TaskRow, WaveRow
+from queues.queries.rows.jobs import Manifests
 from queues.spec.hidden import masked
 from tenants.permissions import Actor
 from tenants.queries import kinds as gpu_types

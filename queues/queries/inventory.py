@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from queues import inventory
 from queues.inventory import Drift
 from queues.models import Node
-from queues.queries.rows import DriftRow, Suggestion
+from queues.queries.rows.machines import DriftRow, Suggestion
 from tenants.models import Flavor
 from tenants.permissions import Actor, Permission, require
 

@@ -15,7 +15,7 @@ from queues.queries.elastic import elastic_rows
 from queues.queries.estimates import estimates
 from queues.queries.filters import JobFilter
 from queues.queries.reasons import Reasons
-from queues.queries.rows import ElasticRow, GroupRow, JobDetail, JobPage, JobRow
+from queues.queries.rows.jobs import ElasticRow, GroupRow, JobDetail, JobPage, JobRow
 from queues.spec import runs
 from queues.spec.hidden import masked
 from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState, TaskState

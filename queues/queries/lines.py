@@ -4,7 +4,8 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from queues.models import Job, PriorityClass, Queue
 from queues.queries.estimates import scores
-from queues.queries.rows import PriorityRow, QueueRow, Score
+from queues.queries.rows.lines import PriorityRow, QueueRow
+from queues.queries.rows.reasons import Score
 from queues.states import JobState
 from tenants.errors import NotFound
 from tenants.permissions import Actor, Permission, leaves_seen, teams_seen, visible_teams

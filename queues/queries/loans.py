@@ -10,7 +10,7 @@ from queues.admission.quota import Line, Tree, in_use, ledger
 from queues.admission.world import World
 from queues.models import Job
 from queues.queries.estate import estate, one_moment
-from queues.queries.rows import LoanJob, LoanSide, TeamLoans
+from queues.queries.rows.shares import LoanJob, LoanSide, TeamLoans
 from tenants.errors import NotFound
 from tenants.permissions import Actor, Permission, teams_seen
 

@@ -9,7 +9,7 @@ from django.db.models import Case, F, IntegerField, QuerySet, Value, When
 from queues.models import KeptLog, Task
 from queues.namespaces import namespace_of
 from queues.queries.jobs import visible_job
-from queues.queries.rows import KeptLines, LogChoice
+from queues.queries.rows.history import KeptLines, LogChoice
 from queues.states import TASK_HOLDING, TaskState
 from tenants.errors import NotFound
 from tenants.permissions import Actor

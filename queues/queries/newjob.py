@@ -6,7 +6,8 @@ from queues import wording
 from queues.admission.world import JobShape
 from queues.models import Job
 from queues.queries.elastic import bounds
-from queues.queries.rows import GroupRow, JobDetail, JobRow, ReasonRow
+from queues.queries.rows.jobs import GroupRow, JobDetail, JobRow
+from queues.queries.rows.reasons import ReasonRow
 from queues.spec import Spec
 from queues.spec.hidden import masked
 from tenants.permissions import Actor

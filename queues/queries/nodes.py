@@ -13,7 +13,7 @@ from queues.classes import ask_from_json
 from queues.models import Claim, Hold, Node, Task, Wave
 from queues.nodes import STATE_TAINTS, repels
 from queues.queries.inventory import drift_text
-from queues.queries.rows import Cell, Kept, NodeDetail, NodeRow, OutsidePod
+from queues.queries.rows.machines import Cell, Kept, NodeDetail, NodeRow, OutsidePod
 from queues.states import TASK_HOLDING, TaskState
 from tenants.errors import NotFound, Unreadable
 from tenants.look import once

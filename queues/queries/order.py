@@ -18,7 +18,9 @@ from queues.queries.estimates import estimates
 from queues.queries.jobs import groups_of, job_rows, visible_job
 from queues.queries.reasons import OTHERS, Reasons
 from queues.queries.room import free_blocks
-from queues.queries.rows import Action, Blocker, Explanation, JobRow, OrderRow, QueueOrder
+from queues.queries.rows.jobs import JobRow
+from queues.queries.rows.lines import OrderRow, QueueOrder
+from queues.queries.rows.reasons import Action, Blocker, Explanation
 from queues.queries.waits import units_waiting, waiting
 from queues.states import ENDED, JobState
 from tenants.errors import Invalid

@@ -13,7 +13,8 @@ from queues.queries.inventory import drift
 from queues.queries.loans import loans_of
 from queues.queries.nodes import nodes_there, why_unusable
 from queues.queries.reasons import Reasons
-from queues.queries.rows import Attention, ClusterRow, Freshness, Overview
+from queues.queries.rows.machines import ClusterRow, Freshness
+from queues.queries.rows.overview import Attention, Overview
 from queues.queries.waits import waiting
 from queues.states import JobState
 from tenants.permissions import Actor, Permission, can

@@ -15,7 +15,7 @@ from queues.models import Job
 from queues.queries import ranks
 from queues.queries.estimates import summary
 from queues.queries.reasons import OTHERS, OUR_IDS
-from queues.queries.rows import Action, Estimate, Plan, Position, ReasonRow
+from queues.queries.rows.reasons import Action, Estimate, Plan, Position, ReasonRow
 from queues.simulation.expected import Expected, Present, Unknown
 from queues.simulation.forecast import Forecast
 from queues.snapshot import Snapshot

@@ -14,7 +14,7 @@ from queues.admission.outcome import Outcome
 from queues.admission.quota import ledger
 from queues.admission.world import World
 from queues.models import Job
-from queues.queries.rows import PreviewJob, PreviewMove, QuotaPreview
+from queues.queries.rows.shares import PreviewJob, PreviewMove, QuotaPreview
 from queues.simulation.expected import Present
 from queues.simulation.forecast import Forecast
 from queues.waiting import moment

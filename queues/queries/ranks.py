@@ -9,7 +9,7 @@ from queues import snapshot
 from queues.admission.ranking import Rank, ranking
 from queues.admission.world import World
 from queues.models import Job, TaskGroup
-from queues.queries.rows import Position
+from queues.queries.rows.reasons import Position
 from queues.snapshot import Snapshot
 
 EXACT = 200

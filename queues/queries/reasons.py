@@ -11,7 +11,7 @@ from queues.admission.reasons import Code, pauses, would_borrow
 from queues.admission.world import Policy
 from queues.models import Job, Verdict, Wave
 from queues.progress import Trouble
-from queues.queries.rows import Action, Blocker, ReasonRow
+from queues.queries.rows.reasons import Action, Blocker, ReasonRow
 from queues.states import ENDED, HOLDING, JobState
 from queues.waiting import span
 from tenants.look import once

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from django.template.context import Context
     from django.utils.safestring import SafeString
 
-    from queues.queries.rows import ClusterRow, Estimate, Freshness, OrderRow, QueueOrder, TaskRow
+    from queues.queries.rows.history import TaskRow
+    from queues.queries.rows.lines import OrderRow, QueueOrder
+    from queues.queries.rows.machines import ClusterRow, Freshness
+    from queues.queries.rows.reasons import Estimate
     from tenants.pages import Parts
 
 register = template.Library()

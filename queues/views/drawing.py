@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from queues.queries.rows import FlavorNumbers, LoanSide, TeamBar, TeamLoans
+    from queues.queries.rows.shares import FlavorNumbers, LoanSide, TeamBar, TeamLoans
 
 
 def percent(part: float, whole: float) -> str:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from queues.models import Job
-    from queues.queries.rows import AttemptRow, JobDetail
+    from queues.queries.rows.history import AttemptRow
+    from queues.queries.rows.jobs import JobDetail
     from tenants.permissions import Actor
 
 SHOWN_EVICTIONS = 5

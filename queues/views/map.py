@@ -10,7 +10,7 @@ from zlib import crc32
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from queues.queries.rows import Cell, NodeRow
+    from queues.queries.rows.machines import Cell, NodeRow
 
 MOST_NODES = 64
 PER_LINE = 12

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from queues import queries, services
 from queues.forms import JobForm, faults, left_out, spec_of, values_of
-from queues.queries.rows import Plan
+from queues.queries.rows.reasons import Plan
 from queues.stopwatch import within
 from queues.views.drawing import bar_groups
 from queues.yamltext import dump, line_of, lines

@@ -18,7 +18,7 @@ from tenants.permissions import Permission, actor_of, can
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from queues.queries.rows import NodeRow
+    from queues.queries.rows.machines import NodeRow
 
 STATES = ("ready", "cordoned", "tainted", "not ready", "unknown")
 NOT_USABLE = "not usable"

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime, timedelta
 
-    from queues.queries.rows import AttemptRow, JobDetail, WaveRow
+    from queues.queries.rows.history import AttemptRow, WaveRow
+    from queues.queries.rows.jobs import JobDetail
 
 LEAST = 0.012  # of the whole: a phase of a second stays visible
 

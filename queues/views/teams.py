@@ -27,7 +27,7 @@ PREVIEW_SECONDS = 3.0
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from queues.queries.rows import TeamBar
+    from queues.queries.rows.shares import TeamBar
     from tenants.permissions import Actor
 
 

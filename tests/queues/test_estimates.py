@@ -9,7 +9,7 @@ from django.utils import timezone
 from queues import cleanup, forecasting, queries
 from queues.models import Forecast, ForecastScore, Node, Queue
 from queues.queries.estimates import summary
-from queues.queries.rows import Estimate
+from queues.queries.rows.reasons import Estimate
 from queues.templatetags.portal import expected
 from tests.queues.api.test_jobs import client
 from tests.queues.lab import MINUTE, NOW, Lab

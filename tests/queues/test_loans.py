@@ -3,7 +3,7 @@
 import pytest
 
 from queues import queries
-from queues.queries.rows import TeamLoans
+from queues.queries.rows.shares import TeamLoans
 from tenants.errors import NotFound
 from tenants.models import Quota
 from tests.queues.api.test_jobs import client

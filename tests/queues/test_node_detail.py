@@ -10,7 +10,7 @@ from queues import inventory, queries
 from queues.inventory import Drift
 from queues.models import Claim, Hold, Node
 from queues.queries.numbers import numbers
-from queues.queries.rows import NodeDetail
+from queues.queries.rows.machines import NodeDetail
 from queues.states import TaskState
 from tenants.models import AuditEntry
 from tenants.permissions import Actor

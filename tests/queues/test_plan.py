@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from queues import queries, services
 from queues.models import Node, Queue
-from queues.queries.rows import Plan
+from queues.queries.rows.reasons import Plan
 from tenants.errors import NotAllowed, NotFound
 from tenants.models import Quota
 from tests.queues.api.test_jobs import client

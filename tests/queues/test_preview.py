@@ -4,7 +4,7 @@ import pytest
 
 from queues import queries
 from queues.models import Job
-from queues.queries.rows import PreviewJob
+from queues.queries.rows.shares import PreviewJob
 from tenants.errors import DomainError, NotAllowed
 from tenants.models import AuditEntry, Quota
 from tenants.services import QuotaEdit

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from queues import cycle, queries, services
 from queues.models import Job, Queue, Task, Verdict
 from queues.queries import JobFilter
-from queues.queries.rows import JobPage
+from queues.queries.rows.jobs import JobPage
 from queues.states import JobState, TaskState
 from tenants.errors import NotFound, Unreadable
 from tenants.permissions import Actor

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from queues import cycle, queries, services
 from queues.models import ClusterState, Decision, Job, Node
-from queues.queries.rows import TeamBar
+from queues.queries.rows.shares import TeamBar
 from tenants.errors import Invalid, NotAllowed, NotFound, Unreadable
 from tenants.models import Quota
 from tenants.permissions import Actor

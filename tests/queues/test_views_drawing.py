@@ -7,7 +7,9 @@ from uuid import uuid4
 import pytest
 
 from queues.queries import queue_order
-from queues.queries.rows import Cell, FlavorNumbers, NodeRow, OrderRow, QueueOrder, TeamBar
+from queues.queries.rows.lines import OrderRow, QueueOrder
+from queues.queries.rows.machines import Cell, NodeRow
+from queues.queries.rows.shares import FlavorNumbers, TeamBar
 from queues.templatetags import portal
 from queues.views.drawing import bar, bar_groups, flavor_spans, percent
 from queues.views.map import gpu_map

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from queues.queries.rows import JobDetail
+from queues.queries.rows.jobs import JobDetail
 from queues.services import IfExists
 from tenants.rest.schema import WarningOut
 from tenants.rest.shapes import Choice, Duration, Flag, Shape, Text, Whole
