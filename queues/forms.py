@@ -53,6 +53,7 @@ FIELD_OF = {
     "/spec/run/service_account": "service_account",
     "/spec/run/volumes": "volumes",
     "/spec/node_labels": "node_labels",
+    "/spec/topology": "near",
     "/spec/borrow": "borrow",
     **{pointer: name for name, pointer in PLAIN.items()},
 }
@@ -60,7 +61,8 @@ FIELD_OF = {
 
 MORE = ("env", "secrets", "cpu", "memory", "retries", "external_id", "labels")
 ADVANCED = (
-    *("volumes", "shm", "secret_env", "pull_secrets", "args", "service_account", "node_labels", "pre_stop", "grace"),
+    *("near", "volumes", "shm", "secret_env", "pull_secrets", "args", "service_account", "node_labels"),
+    *("pre_stop", "grace"),
 )
 # Fields of lines KEY=VALUE, and fields that are read as a shell reads words.
 MAPPINGS = {"env": "/spec/run/env", "secret_env": "/spec/run/secret_env", "labels": "/metadata/labels"} | {
@@ -68,6 +70,8 @@ MAPPINGS = {"env": "/spec/run/env", "secret_env": "/spec/run/secret_env", "label
 }
 COMMANDS = {"command": "/spec/run/command", "args": "/spec/run/args", "pre_stop": "/spec/run/pre_stop"}
 FLAGS = ("memory", "read_only")
+# How close together tasks may want to be, in words for a level such as rack.
+NEAR = {"preferred": "In one {} if possible", "required": "Only in one {}", "spread": "Spread over {}s"}
 
 
 def one_line(
@@ -141,6 +145,11 @@ class JobForm(forms.Form):
     service_account = one_line(
         "Service account", placeholder="trainer", says="Where a platform admin allows the team some."
     )
+    near = forms.ChoiceField(
+        label="Close together",
+        required=False,
+        help_text="What tasks want that talk to each other: a short way, or for safety none in common.",
+    )
     node_labels = few_lines(
         "Only on nodes with", rows=2, placeholder="zone=a", says="Node labels, one key=value a line."
     )
@@ -150,10 +159,11 @@ class JobForm(forms.Form):
     )
 
     def __init__(self, *args: Any, choices: Mapping[str, list[str]], **kwargs: Any) -> None:  # noqa: ANN401  Django's
-        """Offer the lines, GPU types and priority classes that the person may use."""
+        """Offer the lines, GPU types, priority classes and levels of the topology that the person may use."""
         super().__init__(*args, **kwargs)
         for field, key in (("line", "lines"), ("gpu_type", "flavors"), ("also", "flavors"), ("priority", "priorities")):
             self.fields[field].choices = [(name, name) for name in choices[key]]  # type: ignore[attr-defined]
+        self.fields["near"].choices = [("", "Anywhere"), *nearness(choices["levels"], self["near"].value())]  # type: ignore[attr-defined]
         self.initial.setdefault("priority", "normal")
 
     def show(self, errors: Iterable[FieldError]) -> list[FieldError]:
@@ -248,6 +258,7 @@ def spec_of(values: Mapping[str, Any]) -> Json:
         "grace": values.get("grace"),
         "retries": number(values.get("retries")),
         "node_labels": pairs(values.get("node_labels") or ""),
+        "topology": wish(values.get("near")),
     }
     metadata = {
         "name": values.get("name"),
@@ -264,6 +275,7 @@ def values_of(spec: object) -> dict[str, Any]:
     """Return the fields that say the same as a spec, as far as there are any: see ``left_out``."""
     metadata, body = inside(spec, "metadata"), inside(spec, "spec")
     gpus, run, resources, tasks = (inside(body, key) for key in ("gpus", "run", "resources", "tasks"))
+    near_by = inside(body, "topology")
     given, types = body.get("gpus"), gpus.get("type")
     if isinstance(given, str):
         kind, _, count = given.partition(":")
@@ -291,6 +303,7 @@ def values_of(spec: object) -> dict[str, Any]:
         "volumes": "\n".join(words_of(row) for row in listed(run.get("volumes"))),
         "borrow": body.get("borrow", True) is not False,
         "node_labels": joined(body.get("node_labels")),
+        "near": next((f"{near}:{text(near_by[near])}" for near in NEAR if near in near_by), ""),
         **{key: text(resources.get(key)) for key in ("cpu", "memory", "shm")},
         **{key: text(body.get(key)) for key in ("time_limit", "priority", "grace", "retries")},
     }
@@ -355,6 +368,20 @@ def volume(words: str) -> Json:
         key, equals, value = word.partition("=")
         found[key] = True if key in FLAGS and not equals else number(value) if key == "size" else value
     return found
+
+
+def nearness(levels: Iterable[str], chosen: object) -> Iterator[tuple[str, str]]:
+    """Yield how close together tasks may want to be, and what is chosen where no level is named so."""
+    offered = {f"{near}:{level}": say.format(level) for level in levels for near, say in NEAR.items()}
+    yield from offered.items()
+    if chosen and chosen not in offered:
+        yield str(chosen), str(chosen)
+
+
+def wish(chosen: object) -> Json:
+    """Return the topology that a choice such as ``required:rack`` says, an empty one for none."""
+    near, _, level = str(chosen or "").partition(":")
+    return {near: level} if near else {}
 
 
 def words_of(row: object) -> str:

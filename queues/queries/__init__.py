@@ -11,7 +11,7 @@ from queues.queries.filters import JobFilter
 from queues.queries.history import attempts, events, manifest
 from queues.queries.inventory import drift, suggestions
 from queues.queries.jobs import count_jobs, job, jobs
-from queues.queries.lines import lines_for, priority_classes, queue, queues
+from queues.queries.lines import levels, lines_for, priority_classes, queue, queues
 from queues.queries.loans import loans
 from queues.queries.logs import last_lines, log_choices, log_source, log_source_or_none
 from queues.queries.newjob import new_job
@@ -37,6 +37,7 @@ __all__ = [
     "job",
     "jobs",
     "last_lines",
+    "levels",
     "lines_for",
     "loans",
     "log_choices",

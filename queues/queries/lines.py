@@ -1,11 +1,13 @@
 """Queues with their policy, and priority classes."""
 
+from django.conf import settings
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from queues.models import Job, PriorityClass, Queue
 from queues.queries.estimates import scores
 from queues.queries.rows.lines import PriorityRow, QueueRow
 from queues.queries.rows.reasons import Score
+from queues.spec.topology import NODE
 from queues.states import JobState
 from tenants.errors import NotFound
 from tenants.permissions import Actor, Permission, leaves_seen, teams_seen, visible_teams
@@ -41,6 +43,11 @@ def queue(by: Actor, team: str, name: str) -> QueueRow:
         if row.name == name:
             return row
     raise NotFound(f"There is no queue {team[:63]}/{name[:63]}.")
+
+
+def levels() -> tuple[str, ...]:
+    """Return the levels of the topology at which a job may say how close together it wants to be, outermost first."""
+    return (*settings.TIDEGATE_LEVELS, NODE)
 
 
 def priority_classes() -> tuple[PriorityRow, ...]:

@@ -244,9 +244,10 @@ def typed(form: JobForm) -> dict[str, Any]:
 
 
 def offered(by: Actor) -> dict[str, list[str]]:
-    """Return the lines, GPU types and priority classes to choose from."""
+    """Return the lines, GPU types, priority classes and levels of the topology to choose from."""
     return {
         "lines": list(queries.lines_for(by)),
         "flavors": tenants.flavor_names(by),
         "priorities": [row.name for row in queries.priority_classes()],
+        "levels": list(queries.levels()),
     }

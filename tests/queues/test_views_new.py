@@ -184,6 +184,8 @@ ADVANCED = {
     "pull_secrets": "registry, other",
     "args": "--note 'a b' --epochs 3",
     "node_labels": "zone=a",
+    "shape": "gang",
+    "near": "required:rack",
     "pre_stop": "python save.py",
     "grace": "10s",
 }
@@ -203,6 +205,7 @@ def test_the_advanced_part_says_what_the_api_takes(lab: Lab) -> None:
     assert body["run"]["args"] == ["--note", "a b", "--epochs", "3"]
     assert body["run"]["pre_stop"] == ["python", "save.py"]
     assert (body["resources"]["shm"], body["node_labels"], body["grace"]) == ("64Gi", {"zone": "a"}, "10s")
+    assert body["topology"] == {"required": "rack"}
 
 
 def test_the_advanced_part_survives_the_way_to_yaml_and_back(lab: Lab) -> None:
@@ -239,6 +242,8 @@ def test_the_advanced_part_is_closed_until_it_says_something(lab: Lab) -> None:
     page = browser(lab.ann).get("/jobs/new").content.decode()
 
     assert page.count('<details class="fold">') == 2
+    assert '<option value="preferred:rack">In one rack if possible</option>' in page
+    assert '<option value="spread:node">Spread over nodes</option>' in page
     assert 'aria-describedby="id_volumes_helptext"' in page
 
 
@@ -256,6 +261,8 @@ def test_the_advanced_part_is_closed_until_it_says_something(lab: Lab) -> None:
         ({"service_account": "root"}, "service_account", "service"),
         ({"pre_stop": "x\x00y"}, "pre_stop", "characters that cannot be stored"),
         ({"grace": "2d"}, "grace", "grace is from 0s to 1h"),
+        ({"near": "required:rak", "shape": "gang"}, "near", "did you mean rack?"),
+        ({"near": "required:rack", "shape": "independent", "tasks": "2"}, "near", "say shape: gang"),
     ],
 )
 def test_a_wrong_advanced_field_is_told_at_the_field_which_is_open(
@@ -275,7 +282,7 @@ def test_a_wrong_advanced_field_is_told_at_the_field_which_is_open(
 @pytest.mark.parametrize(
     ("body", "left"),
     [
-        ({"topology": {"required": "rack"}}, "spec/topology/required"),
+        ({"topology": {"spread": "rack", "max_skew": 2}}, "spec/topology/max_skew"),
         ({"run": {"image": "x", "env": {"A": "1\n2"}}}, "spec/run/env/A"),
         ({"run": {"image": "x", "env": {"A": " 1"}}}, "spec/run/env/A"),
         ({"run": {"image": "x", "volumes": [{"path": "/a\nb", "claim": "c"}]}}, "spec/run/volumes/0/path"),
