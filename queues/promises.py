@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 
 def claims() -> tuple[world.Claim, ...]:
     """Return the claims of jobs that still wait."""
-    rows = Claim.objects.filter(job__ready=True).select_related("job").defer("job__spec").order_by("id")
+    rows = Claim.objects.filter(job__ready=True).select_related("job__queue").defer("job__spec").order_by("id")
     return tuple(
         world.Claim(
             id=row.id,
@@ -29,6 +29,7 @@ def claims() -> tuple[world.Claim, ...]:
             placed=_placed(row.placed),
             standing=Standing(row.standing),
             pending=tuple(_victim(victim) for victim in row.pending),
+            length=_length(row.job),
         )
         for row in rows
     )
@@ -180,6 +181,12 @@ def _placed(stored: Iterable[Sequence[int]]) -> tuple[Placed, ...]:
 def _victim(stored: Sequence[Any]) -> Victim:
     attempt, surplus, placed = stored
     return Victim(attempt=attempt, placed=_placed(placed), surplus=surplus)
+
+
+def _length(job: Job) -> Milliseconds | None:
+    """Return how long a job that is admitted holds units at most."""
+    left = _left(job)
+    return None if left is None else left + span(job.grace + job.queue.start_limit)
 
 
 def _left(job: Job) -> Milliseconds | None:

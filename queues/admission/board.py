@@ -48,6 +48,8 @@ class Board(Usage):
         self.running_in: Counter[int] = Counter()
         self.with_surplus = 0
         self.claims: dict[int, Claim] = {}
+        self._longest_grace: Milliseconds | None = None
+        self.claim_ends: dict[int, Milliseconds | None] = {}
         self.spoken_for: dict[int, int] = {}
         self.pending: Counter[int] = Counter()
         self.plans: list[Plan] = []
@@ -151,7 +153,7 @@ class Board(Usage):
         return not below
 
     def leaves_quota(self, asker: Asker, option: Option, binding: list[Plan]) -> bool:
-        """Whether planned starts would still find their quota with the ask in use."""
+        """Whether planned starts would still find their quota, and their guarantee, with the ask in use."""
         case = asker.case
         for plan in binding:
             for flavor, units in option.needs:
@@ -160,8 +162,9 @@ class Board(Usage):
                     continue
                 if short(line, plan.case.place):
                     continue
+                inside = plan.inside(line)
                 line.take(case.place, units)
-                too_much = short(line, plan.case.place)
+                too_much = short(line, plan.case.place) or plan.inside(line) != inside
                 line.take(case.place, -units)
                 if too_much:
                     return False
@@ -284,10 +287,10 @@ class Board(Usage):
         for plan in self.plans:
             if plan.at is not None and (ends is None or ends > plan.at):
                 self.tight += 1
-                was_short = plan.short()
+                before = plan.grip()
                 if job not in plan.counted:
                     plan.change(case.place, dict(option.needs), sign)
-                if sign < 0 or plan.short() is not was_short:
+                if sign < 0 or plan.grip() != before:
                     self.turn += 1
                 for node, room in rooms(option, placed).items():
                     plan.free(node, negative(room) if sign > 0 else room)
@@ -312,7 +315,7 @@ class Board(Usage):
         for flavor, units in option.needs:
             self.use(case.place, flavor, units * sign, firm=case.shape.firm)
             self.count_user(case.place, job_class.queue, claim.user, flavor, units * sign)
-        self._tell_plans(case, option, claim.placed, None, claim.job, sign)
+        self._tell_plans(case, option, claim.placed, self._end_of(claim, sign), claim.job, sign)
         touched = rooms(option, claim.placed)
         for node, room in touched.items():
             change = room if sign > 0 else negative(room)
@@ -328,6 +331,45 @@ class Board(Usage):
                     self.coming[node] = plus(self.coming.get(node, NOTHING), change)
                     touched.setdefault(node, NOTHING)
         self._settle(touched)
+
+    def _end_of(self, claim: Claim, sign: int) -> Milliseconds | None:
+        """Return the sure end of a claim, from its reservation until it is taken back the same one."""
+        if sign < 0:
+            return self.claim_ends.pop(claim.id)
+        ends = self._sure_end(claim)
+        self.claim_ends[claim.id] = ends
+        return ends
+
+    def _sure_end(self, claim: Claim) -> Milliseconds | None:
+        """Return when a claimant has surely ended that starts once its last victim is gone."""
+        if claim.length is None:
+            return None
+        start, nodes = self.world.now, {row.node for row in claim.placed}
+        for until, room_of in self.leaving_until:
+            if not nodes.isdisjoint(room_of):
+                start = max(start, until)
+        for victim in claim.pending:
+            attempt = self.running.get(victim.attempt)
+            if attempt is not None and attempt.ends_by is None:
+                return None
+            start = start if attempt is None or attempt.ends_by is None else max(start, attempt.ends_by)
+        return start + claim.length
+
+    def ends_after_grace(self, ends: Milliseconds | None) -> Milliseconds | None:
+        """Return when surely ends what starts once others have left: the longest grace later, if all may go at once."""
+        if ends is None or self.world.policy.evictions_per_minute is not None:
+            return None
+        if self._longest_grace is None:
+            self._longest_grace = max((attempt.grace for attempt in self.running.values()), default=0)
+        return ends + self._longest_grace
+
+    def staying(self, attempt: Attempt) -> Attempt:
+        """Return what is left of an attempt once all have gone who have yet to go for a claim."""
+        if not self.pending[attempt.id]:
+            return attempt
+        victims = [victim for claim in self.claims.values() for victim in claim.pending if not victim.surplus]
+        rows = tuple(row for victim in victims if victim.attempt == attempt.id for row in victim.placed)
+        return replace(attempt, placed=_less(attempt.placed, rows))
 
     def _settle(self, nodes: Iterable[int]) -> None:
         """Take from the free room what is reserved beyond what leaves for it."""

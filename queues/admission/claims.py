@@ -87,7 +87,8 @@ class Claims:
         board.release(claim)
         if not board.entitled(case, option) or any(row.node not in board.ground.where for row in claim.placed):
             return
-        asker = Asker(case, claim.job, job_class.priority, None)
+        ends = None if claim.length is None else board.world.now + claim.length
+        asker = Asker(case, claim.job, job_class.priority, ends)
         if board.quota(case, option) and board.physically_free(option, claim.placed):
             self._admit(asker, option, claim, job_class)
         elif not self._admit_elsewhere(claim, asker, [row for row in case.shape.options if board.inside(case, row)]):
@@ -141,6 +142,7 @@ class Claims:
             placed=recall.placed,
             standing=standing,
             pending=rest,
+            length=None if asker.ends is None else asker.ends - board.world.now,
         )
         if not rest and board.quota(asker.case, option) and board.physically_free(option, recall.placed):
             self._admit(asker, option, claim, job_class)

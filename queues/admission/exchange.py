@@ -2,7 +2,7 @@
 
 from queues.admission.board import Board
 from queues.admission.nodes import Room
-from queues.admission.plans import Plan
+from queues.admission.plans import Grip, Plan
 from queues.admission.quota import ROOT, Line
 
 
@@ -14,7 +14,7 @@ class Exchange:
         self._board = board
         self._turn = board.turn
         self._lines = [(line, list(line.usage), list(line.firm), line.subtree[ROOT]) for line in _lines(board)]
-        self._plans = [(plan, dict(plan.spare), _usage(plan), plan.short()) for plan in board.plans]
+        self._plans = [(plan, dict(plan.spare), _usage(plan), plan.grip()) for plan in board.plans]
         self._rooms: dict[int, Room] = {}
         board.touched = self._rooms
 
@@ -44,10 +44,10 @@ class Exchange:
         return any(_freer(row, plan, places) for row, plan in zip(self._plans, board.plans, strict=True))
 
 
-def _freer(before: tuple[Plan, dict[int, Room], dict[int, list[int]], bool], plan: Plan, places: set[int]) -> bool:
+def _freer(before: tuple[Plan, dict[int, Room], dict[int, list[int]], Grip], plan: Plan, places: set[int]) -> bool:
     """Whether a planned start leaves more to others than before, or binds nobody any more."""
-    known, spare, usage, was_short = before
-    if known is not plan or plan.short() is not was_short:
+    known, spare, usage, grip = before
+    if known is not plan or plan.grip() != grip:
         return True
     more = (have > had for node, room in plan.spare.items() for have, had in zip(room, spare[node], strict=True))
     return any(more) or any(_less(line.usage, usage[flavor], places) for flavor, line in plan.lines.items())

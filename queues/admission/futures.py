@@ -7,7 +7,7 @@ from queues.admission.board import Board
 from queues.admission.nodes import Ground
 from queues.admission.quota import Line, units_of
 from queues.admission.rooms import NOTHING, negative, rooms, rooms_of
-from queues.admission.world import Attempt, Milliseconds
+from queues.admission.world import Attempt, Claim, Milliseconds
 
 
 class Future:
@@ -33,10 +33,15 @@ class Future:
                     ground.shift(node, room)
             if attempt.ends_by is None or attempt.ends_by > at:
                 continue
-            for node, room in rooms_of(attempt, attempt.placed).items():
+            left = board.staying(attempt)
+            for node, room in rooms_of(left, left.placed).items():
                 ground.shift(node, room)
                 self.freed.add(node)
-            self.give_back(attempt)
+            self.give_back(left)
+        for claim in board.claims.values():
+            ends = board.claim_ends[claim.id]
+            if ends is not None and ends <= at:
+                self._end_claim(claim)
         for entry in board.log:
             if entry.ends is not None and entry.ends <= at:
                 for node, room in rooms(entry.option, entry.placed).items():
@@ -44,6 +49,17 @@ class Future:
                     self.freed.add(node)
                 for flavor, units in entry.option.needs:
                     self._end(entry.case.place, flavor, entry.user, units, firm=entry.case.shape.firm)
+
+    def _end_claim(self, claim: Claim) -> None:
+        """Let a claimant have started and ended; who has yet to go for it had gone from the first."""
+        board, option = self._board, self._board.option_of(claim)
+        job_class = board.classes[claim.job_class]
+        case = board.case(job_class)
+        for node, room in rooms(option, claim.placed).items():
+            self._ground.shift(node, room)
+            self.freed.add(node)
+        for flavor, units in option.needs:
+            self._end(case.place, flavor, claim.user, units, firm=case.shape.firm)
 
     def _end(self, place: int, flavor: int, user: int, units: int, *, firm: bool) -> None:
         self.lines[flavor].take(place, -units)
@@ -106,6 +122,7 @@ class Futures:
         ends = {attempt.ends_by for attempt in board.running.values() if attempt.ends_by is not None}
         ends |= {entry.ends for entry in board.log if entry.ends is not None}
         ends |= {until for until, _ in board.leaving_until}
+        ends |= {at for at in board.claim_ends.values() if at is not None}
         return sorted({now, *(at for at in ends if at > now)})
 
     def at(self, at: Milliseconds) -> Future:

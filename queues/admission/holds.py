@@ -35,53 +35,73 @@ class Planner:
         }
 
     def plan(
+        self, holder: Holder, option: Option, avoid: frozenset[int], than: Plan | None = None, *, alone: bool = False
+    ) -> Plan | None:
+        """Return the best start that can be planned without the nodes to avoid (better ``than`` one that is known).
+
+        One inside the guarantee is better than an earlier one that borrows: nobody may move it. Nodes on which
+        something ends until then come first, so that a hold leaves alone what is free before. ``alone``: as if nobody
+        else held.
+        """
+        for least in (Standing.GUARANTEED, Standing.BORROWER):
+            before = None if than is None or than.standing is not least else than.at
+            if least is Standing.GUARANTEED and not self._becomes_guaranteed(holder, option):
+                continue
+            at = self._earliest_time(holder, option, avoid, before, least, alone=alone)
+            if at is not None:
+                elsewhere = avoid | self._futures.at(at).as_free_before()
+                beside = self._try(holder, option, at, elsewhere, least=least, alone=alone)
+                return self._try(holder, option, at, avoid, least=least, alone=alone) if beside is None else beside
+            if than is not None and than.standing is least:
+                return None
+        return None
+
+    def _becomes_guaranteed(self, holder: Holder, option: Option) -> bool:
+        """Whether the job will be inside a guarantee when all has ended that surely ends."""
+        last = self._futures.at(self._futures.times[-1])
+        return self._standing(holder, option, last.ended)[0] is Standing.GUARANTEED
+
+    def _earliest_time(
         self,
         holder: Holder,
         option: Option,
         avoid: frozenset[int],
-        before: Milliseconds | None = None,
+        before: Milliseconds | None,
+        least: Standing,
         *,
-        alone: bool = False,
-    ) -> Plan | None:
-        """Return the earliest start (``before`` a time) that can be planned without the nodes to avoid.
-
-        Nodes on which something ends until then come first, so that a hold leaves alone what is free before. ``alone``:
-        as if nobody else held.
-        """
-        at = self._earliest_time(holder, option, avoid, before, alone=alone)
-        if at is None:
-            return None
-        elsewhere = avoid | self._futures.at(at).as_free_before()
-        beside = self._try(holder, option, at, elsewhere, alone=alone)
-        return self._try(holder, option, at, avoid, alone=alone) if beside is None else beside
-
-    def _earliest_time(
-        self, holder: Holder, option: Option, avoid: frozenset[int], before: Milliseconds | None, *, alone: bool
+        alone: bool,
     ) -> Milliseconds | None:
         times = self._futures.times
         if before is not None:
             times = times[: bisect_left(times, before)]
-        if not times or self._try(holder, option, times[-1], avoid, alone=alone) is None:
-            return self._beside_others(holder, option, avoid, before, alone=alone)
+        if not times or self._try(holder, option, times[-1], avoid, least=least, alone=alone) is None:
+            return self._beside_others(holder, option, avoid, before, least, alone=alone)
         low, high = 0, len(times) - 1
         while low < high:
             middle = (low + high) // 2
-            if self._try(holder, option, times[middle], avoid, alone=alone) is None:
+            if self._try(holder, option, times[middle], avoid, least=least, alone=alone) is None:
                 low = middle + 1
             else:
                 high = middle
-        beside = self._beside_others(holder, option, avoid, times[low], alone=alone)
+        beside = self._beside_others(holder, option, avoid, times[low], least, alone=alone)
         return times[low] if beside is None else beside
 
     def _beside_others(
-        self, holder: Holder, option: Option, avoid: frozenset[int], before: Milliseconds | None, *, alone: bool
+        self,
+        holder: Holder,
+        option: Option,
+        avoid: frozenset[int],
+        before: Milliseconds | None,
+        least: Standing,
+        *,
+        alone: bool,
     ) -> Milliseconds | None:
         """Return the earliest planned start of somebody else, together with which the job could start as well."""
         if alone:
             return None
         taken = {plan.at for plan in self._board.plans if plan.at is not None and plan.job != holder.job.id}
         for at in sorted(at for at in taken if before is None or at < before):
-            if self._try(holder, option, at, avoid) is not None:
+            if self._try(holder, option, at, avoid, least=least) is not None:
                 return at
         return None
 
@@ -116,6 +136,13 @@ class Planner:
                 return False
         return True
 
+    def _leaves_quota(self, holder: Holder, option: Option, at: Milliseconds, minded: list[Plan]) -> bool:
+        """Whether later planned starts would still find their quota if the job started then: else it could not."""
+        asker, now = holder.asker, self._board.world.now
+        until = None if asker.ends is None else at + asker.ends - now
+        later = [plan for plan in minded if plan.at is not None and at < plan.at and (until is None or until > plan.at)]
+        return self._board.leaves_quota(asker, option, later)
+
     def _user_has_room(self, holder: Holder, option: Option, future: Future) -> bool:
         """Whether the user's limits will leave room then."""
         board, place, user = self._board, holder.asker.case.place, holder.job.user
@@ -141,17 +168,22 @@ class Planner:
         avoid: frozenset[int],
         placed: tuple[Placed, ...] | None = None,
         *,
+        least: Standing = Standing.BORROWER,
         alone: bool = False,
     ) -> Plan | None:
         board, place = self._board, holder.asker.case.place
         future = self._futures.at(at)
         lines = {flavor: future.lines[flavor].copy() for flavor, _ in option.needs}
         standing, node = self._standing(holder, option, future.ended)
+        if least is Standing.GUARANTEED and standing is Standing.BORROWER:
+            return None
         minded = [plan for plan in board.plans if plan.job != holder.job.id and _minds(standing, place, plan)]
         counted = [plan for plan in minded if plan.in_use_at(at)]
         for plan in counted:
             plan.change_in(lines, plan.case.place)
         if not self._allowed(holder, option, future, lines, standing):
+            return None
+        if not alone and not self._leaves_quota(holder, option, at, minded):
             return None
         others = [] if alone else minded
         together = [plan for plan in others if plan.at == at]
@@ -314,12 +346,12 @@ class Planner:
         old = None
         if hold.at is not None and hold.at >= now:
             old = self._try(holder, option, hold.at, frozenset(), hold.placed)
-        new = self._earliest(holder, frozenset(), None if old is None else old.at)
+        new = self._earliest(holder, frozenset(), old)
         if old is not None and new is None:
             old.moved = hold.moved
             return old
         if new is not None:
-            new.moved = hold.moved if new.at == hold.at else ("earlier" if old is not None else "impossible")
+            new.moved = hold.moved if new.at == hold.at else _cause(old, new)
             return new
         return self._renewed_endless(hold, holder, option, self._held_nodes(hold.standing, case.place))
 
@@ -332,15 +364,11 @@ class Planner:
         return None if new is None else self._endless(holder, option, new)
 
     def _earliest(
-        self, holder: Holder, avoid: frozenset[int], before: Milliseconds | None = None, *, alone: bool = False
+        self, holder: Holder, avoid: frozenset[int], than: Plan | None = None, *, alone: bool = False
     ) -> Plan | None:
-        """Return the plan with the earliest start among the listed flavors, ties by list order."""
-        best: Plan | None = None
-        for option in holder.asker.case.shape.options:
-            plan = self.plan(holder, option, avoid, before, alone=alone)
-            if plan is not None and plan.at is not None and (best is None or best.at is None or plan.at < best.at):
-                best = plan
-        return best
+        """Return the best plan among the listed flavors: a guaranteed one, then the earliest, ties by list order."""
+        plans = [self.plan(holder, option, avoid, than, alone=alone) for option in holder.asker.case.shape.options]
+        return min((plan for plan in plans if plan is not None), key=_goodness, default=None)
 
     def make(self, holders: list[Holder]) -> None:
         """Give holds in hold order to jobs that have waited long enough, never more than there are nodes.
@@ -445,6 +473,18 @@ class Planner:
         for share in sorted(by_share):
             lines = (self._merged(child, below[child]) for child in by_share[share])
             yield from merge(*lines, key=lambda row: row.key[1:])
+
+
+def _goodness(plan: Plan) -> tuple[bool, Milliseconds]:
+    """Return a key by which better plans with a time come first."""
+    return plan.standing is Standing.BORROWER, plan.at or 0
+
+
+def _cause(old: Plan | None, new: Plan) -> str:
+    """Return why a planned start moved, where the old one is still possible if there is one."""
+    if old is None:
+        return "impossible"
+    return "earlier" if _goodness(new)[1] < _goodness(old)[1] else "guaranteed"
 
 
 def _minds(standing: Standing, place: int, plan: Plan) -> bool:

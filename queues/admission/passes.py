@@ -176,7 +176,8 @@ class Passes:
                 return True
         for option in inside:
             if board.entitled(case, option) and stream.head is not None:
-                self._keep(stream.head, stream.job_class, option, young=self._waits_for_age(stream, option))
+                young, behind = self._waits_for_age(stream, option), self._behind_own_hold(stream, option)
+                self._keep(stream.head, stream.job_class, option, young=young, behind=behind)
                 stream.advance()
                 return True
         return False
@@ -201,12 +202,19 @@ class Passes:
             return False
         return self._claimant(stream, option, young=True).guaranteed() is not None
 
-    def _keep(self, job: Waiting, job_class: JobClass, option: Option, *, young: bool) -> None:
-        """Count the job as inside for those that come later, and keep a named set of units from borrowers."""
+    def _behind_own_hold(self, stream: Stream, option: Option) -> bool:
+        """Whether a hold of its own team stands in the job's way: until then what it kept would only idle."""
+        return any(plan.case.place == stream.case.place for plan in self._board.binding(stream.asker(), option))
+
+    def _keep(self, job: Waiting, job_class: JobClass, option: Option, *, young: bool, behind: bool = False) -> None:
+        """Count the job as inside for those that come later, and keep a named set of units from borrowers.
+
+        ``behind`` a hold of its own team it keeps none.
+        """
         board = self._board
         if tired(board, job, option):
             self.record.tired[job.id] = (job_class, option)
-        placed = None if job.id in self.record.tired else self._planner.sets.nearest(option)
+        placed = None if behind or job.id in self.record.tired else self._planner.sets.nearest(option)
         board.promise(board.case(job_class), option.needs, 1)
         for node, room in rooms(option, placed or ()).items():
             board.kept[node] = plus(board.kept.get(node, (0, 0, 0, 0)), room)

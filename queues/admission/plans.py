@@ -8,6 +8,9 @@ from queues.admission.rooms import plus
 from queues.admission.shapes import Option, Shape
 from queues.admission.world import Milliseconds, Placed, Standing
 
+Grip = tuple[bool, tuple[int | None, ...]]
+"""Whether a plan has become impossible, and the node within which it is guaranteed on each of its flavors."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
@@ -80,6 +83,17 @@ class Plan:
     def short(self) -> bool:
         """Whether the plan will no longer find its quota; then it binds nobody's."""
         return any(short(line, self.case.place) for line in self.lines.values())
+
+    def grip(self) -> Grip:
+        """Return what decides whose quota the plan binds; where it changes, others may find room that had none."""
+        return self.short(), tuple(self.inside(line) for line in self.lines.values())
+
+    def inside(self, line: Line) -> int | None:
+        """Return the lowest node of its path within which guaranteed demand will be then, on one flavor."""
+        if self.standing is Standing.BORROWER:
+            return None
+        path = line.tree.path[self.case.place]
+        return next((node for node in path if line.usage[node] <= line.subtree[node]), None)
 
     def change(self, place: int, units: dict[int, int], sign: int) -> None:
         """Count units in or out of the quota at that time."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm
 from operator import le
@@ -42,7 +42,7 @@ class Claimant:
     ) -> None:
         """``base`` is the job's class priority; ``young`` also counts tasks within their minimum run time."""
         self._board = board
-        self._asker = asker
+        self._asker = replace(asker, ends=board.ends_after_grace(asker.ends)) if board.plans else asker
         self._case = asker.case
         self._option = option
         self._queue = queue

@@ -267,6 +267,7 @@ class Claim:
     """Units reserved for a waiting job (or one task of an independent one) until what leaves for it is gone.
 
     ``team`` is the claimant's; ``victims`` are attempts with the tasks that leave, ``pending`` those not begun yet.
+    ``length`` is how long the claimant holds units at most once it has started, None without a limit.
     """
 
     id: int
@@ -278,6 +279,7 @@ class Claim:
     placed: tuple[Placed, ...]
     standing: Standing = Standing.GUARANTEED
     pending: tuple["Victim", ...] = ()
+    length: Milliseconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from queues.waiting import moment, waiting_of
 MOVED = {
     "earlier": "Its planned start moved: an earlier one was found.",
     "impossible": "Its planned start moved: what it was planned on is no longer possible.",
+    "guaranteed": "Its planned start moved: a later one is inside the guarantee, and nobody may move that.",
 }
 
 

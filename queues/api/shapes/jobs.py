@@ -331,7 +331,7 @@ class BoundOut(Out):
 
     standing = serializers.CharField(help_text="guaranteed or borrower")
     planned_at = serializers.DateTimeField(allow_null=True)
-    moved = serializers.CharField(help_text="Why the plan moved last: earlier or impossible")
+    moved = serializers.CharField(help_text="Why the plan moved last: earlier, impossible or guaranteed")
     holds_from = serializers.DateTimeField()
     before = serializers.IntegerField(help_text="Jobs that hold before it")
     longest = Duration(help_text="The longest time for which anything holds GPUs of the type")

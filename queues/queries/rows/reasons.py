@@ -73,7 +73,7 @@ class BoundRow:
     """Until when a job starts (SEMANTICS 7): ``planned_at`` is T, ``before`` k, ``longest`` D, as things are now.
 
     ``latest`` = ``holds_from`` + (``before`` + 1) x ``longest``, None where nothing is certain: ``cause`` is then
-    borrower, endless or many. ``moved`` says why the plan moved last: earlier or impossible.
+    borrower, endless or many. ``moved`` says why the plan moved last: earlier, impossible or guaranteed.
     """
 
     standing: str
