@@ -1,5 +1,6 @@
 """Evictions as rows: which tasks go, what is counted, and that statements stay few."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,7 +16,7 @@ from queues.models import Claim as StoredClaim
 from queues.models import Eviction as StoredEviction
 from queues.models import Hold as StoredHold
 from queues.models import Idle, Job, Task, Wave
-from queues.waiting import milliseconds
+from queues.waiting import milliseconds, span
 from tests.queues.lab import MINUTE, NOW, Lab
 
 
@@ -147,8 +148,8 @@ def test_statements_do_not_grow_with_the_evictions(lab: Lab, shape: str) -> None
 
 
 def test_claims_and_holds_come_back_as_they_were_said(lab: Lab) -> None:
-    job, other = lab.submit(gpus="h100:8"), lab.submit(gpus="h100:4", time_limit="1h")
-    claim = claim_of(lab, job)
+    job, other = lab.submit(gpus="h100:8", time_limit="2h", grace="30s"), lab.submit(gpus="h100:4", time_limit="1h")
+    claim = replace(claim_of(lab, job), length=span(130 * MINUTE + timedelta(seconds=30)))  # 10 min to start
     hold = Hold(
         job=other.id,
         job_class=other.job_class_id,
