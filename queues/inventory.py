@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 # Kubernetes names of GPUs and accelerators; other counted resources (network cards, storage) are none.
 GPU = re.compile(
-    r"(?:[a-z0-9.-]+/(?:gpu|tpu|gaudi|neuron|neurondevice|xe|i915)|nvidia\.com/(?:gpu\.shared|mig-[a-z0-9.]+))"
+    r"(?:[a-z0-9.-]+/(?:gpu|tpu|gaudi|neuron|neurondevice|xe|i915)|nvidia\.com/(?:gpu\.shared|mig-[a-z0-9.]+)"
+    r"|deviceclass\.resource\.kubernetes\.io/(?:[a-z0-9-]+\.)*(?:gpu|mig|tpu|gaudi|neuron)(?:[.-][a-z0-9.-]+)?)"
 )
+CLASS = "deviceclass.resource.kubernetes.io/"
 # Drivers of dynamic resource allocation (DRA) that announce them; others announce network cards and the like.
 DRIVER = re.compile(r"(?:gpu|tpu|gaudi|neuron)\.[a-z0-9.-]+|[a-z0-9.-]+/(?:gpu|tpu)")
 NVIDIA = "nvidia.com/gpu"
@@ -50,9 +52,22 @@ def unscheduled(machine: Machine) -> int:
     return 0 if machine.counted else _gpus(machine.devices)
 
 
-def claimed(resource: str | None, held: Mapping[str, int]) -> int:
-    """Return how many GPUs claims of DRA hold, by driver, of those that a machine counts as this resource."""
+def claimed(resource: str | None, held: Mapping[str, int], taken: Mapping[str, int]) -> int:
+    """Return how many units of a machine, counted as this resource, claims of others hold: by driver, or by class."""
+    if resource and resource.startswith(CLASS):
+        return taken.get(resource, 0)
     return _gpus(held) if resource and is_gpu(resource) else 0
+
+
+def counted(plugged: Mapping[str, int], offered: Mapping[str, int]) -> Mapping[str, int]:
+    """Return what a machine counts: by its plugins, and by device classes where no plugin counts the same cards."""
+    return plugged if any(map(is_gpu, plugged)) else {**plugged, **offered}
+
+
+def sum_of(gpus: Mapping[str, int]) -> int:
+    """Return how many GPUs a machine has of these resources; several device classes may select the same."""
+    by_class = [units for resource, units in gpus.items() if resource.startswith(CLASS)]
+    return max(by_class, default=0) + sum(gpus.values()) - sum(by_class)
 
 
 def missing(

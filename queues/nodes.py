@@ -46,7 +46,7 @@ def observe(cluster: int, view: View, *, now: datetime, names: Collection[str] |
     flavors = list(Flavor.objects.order_by("id"))
     rows = Node.objects.filter(cluster_id=cluster).order_by("id")
     stored = {row.name: row for row in (rows if names is None else rows.filter(name__in=names))}
-    seen = view.nodes.values() if names is None else [view.nodes[name] for name in names if name in view.nodes]
+    seen = map(view.machine, view.nodes if names is None else [name for name in names if name in view.nodes])
     new: list[Node] = []
     changed: list[Node] = []
     before = {name: inventory.drifts(row) for name, row in stored.items()}
@@ -118,11 +118,14 @@ def _differs(
     matching = _matching(node, flavors)
     flavor = matching[0] if matching else None
     named = len(flavor.node_labels) if flavor else 0
-    gpus = {resource: units for resource, units in node.counted.items() if inventory.is_gpu(resource)}
+    own = flavor.resource if flavor else ""
+    gpus = {
+        resource: units for resource, units in node.counted.items() if inventory.is_gpu(resource) or resource == own
+    }
     announced = dict(devices.get(node.name, {}))
     facts = {
         "flavor_id": flavor.id if flavor else None,
-        "units": _units(node, flavor.resource) if flavor else sum(gpus.values()),
+        "units": _units(node, flavor.resource) if flavor else inventory.sum_of(gpus),
         "cpu_milli": node.cpu,
         "memory": node.memory,
         "pods": node.pods,

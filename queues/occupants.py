@@ -50,7 +50,7 @@ def count_outside(cluster: int, view: View, *, now: datetime, names: Collection[
     before = {}
     for row in rows:
         resource = resources.get(row.flavor_id or 0)
-        claimed = inventory.claimed(resource, view.claimed.get(row.name, {}))
+        claimed = inventory.claimed(resource, view.claimed.get(row.name, {}), view.taken_classes.get(row.name, {}))
         facts = _facts(row, pods[row.name], ours, held.get(row.id, 0), resource, claimed)
         if all(getattr(row, column) == value for column, value in facts.items()):
             continue
@@ -69,7 +69,7 @@ def _facts(
     row: Node, pods: Collection[PodSeen], ours: _Accounted, held: int, resource: str | None, claimed: int
 ) -> Mapping[str, Any]:
     others = [pod for pod in pods if ours.of(pod) is None]
-    # Cards that a plugin counts and a claim of DRA holds are the same cards, and nobody else's.
+    # Cards that a plugin or a device class counts and a claim of DRA holds are the same cards, and nobody else's.
     units = _units(others, resource) + claimed
     # Pods of ours that no row holds are a matter of the recount: they leave, or somebody made them.
     foreign = _units([pod for pod in others if pod.wave is None], resource) + claimed

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from clusters.kinds import BY_KEY
 from clusters.port import Change, Inventory, NodeSeen, Offer, PodPhase, PodSeen, WaveRef, WaveSeen
+from queues import inventory
 
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ENDED_PHASES = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
@@ -35,21 +36,23 @@ class View:
     what the last reading of the nodes' rows showed.
     """
 
-    def __init__(self, inventory: Inventory, *, as_of: datetime) -> None:
+    def __init__(self, listed: Inventory, *, as_of: datetime) -> None:
         """Start from a list."""
         self.as_of = as_of
-        self.position: Mapping[str, str] = inventory.position
-        self.nodes = {node.name: node for node in inventory.nodes}
-        self.devices = inventory.devices
-        self.claimed = inventory.claimed
-        self.unseen = inventory.unseen
+        self.position: Mapping[str, str] = listed.position
+        self.nodes = {node.name: node for node in listed.nodes}
+        self.devices = listed.devices
+        self.claimed = listed.claimed
+        self.offered_classes = listed.offered
+        self.taken_classes = listed.taken
+        self.unseen = listed.unseen
         self.waves: set[str] = set()
         self.machines: set[str] = set()
         self.places: set[str] = set()
         self.active: dict[TaskKey, set[str]] = defaultdict(set)
         self.machine_rows: MachineRows | None = None
         self.offered: set[str] = set()
-        self.offers = {offer.uid: offer for offer in inventory.offers}
+        self.offers = {offer.uid: offer for offer in listed.offers}
         self._pods: dict[str, PodSeen] = {}
         self._objects: dict[str, WaveSeen] = {}
         self._pods_of: dict[str, set[str]] = defaultdict(set)
@@ -58,9 +61,9 @@ class View:
         self._parting: set[str] = set()
         self._lost: set[str] = set()
         self._families: dict[tuple[str, str], str] = {}
-        for seen in inventory.waves:
+        for seen in listed.waves:
             self._put_object(seen)
-        for pod in inventory.pods:
+        for pod in listed.pods:
             self._put_pod(self._claimed(pod))
 
     def take(self, change: Change) -> None:
@@ -113,6 +116,12 @@ class View:
         self.offered.clear()
         while self._parting:
             self._drop_pod(self._parting.pop())
+
+    def machine(self, name: str) -> NodeSeen:
+        """Return a node with all that it counts, by plugins and by device classes."""
+        node = self.nodes[name]
+        counted = inventory.counted(node.counted, self.offered_classes.get(name, {}))
+        return node if counted is node.counted else replace(node, counted=counted)
 
     def pods_of(self, wave: str) -> Iterable[PodSeen]:
         """Return the pods of a wave."""

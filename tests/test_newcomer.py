@@ -265,13 +265,14 @@ def test_the_image_is_run_by_a_user_without_privileges() -> None:
     assert "--require-hashes" in text("deploy/Dockerfile")
 
 
-# Asked for after conflicts and refusals only, or where there are devices of DRA, of which the emulator has none.
+# Asked for after conflicts and refusals only, or where there are devices of DRA, of which the demo has none.
 RARELY = {
     ("get", "pods"),
     ("get", "namespaces"),
     ("list", "events"),
     ("patch", "jobs/status"),
     ("list", "resourceclaims"),
+    ("list", "deviceclasses"),
 }
 # Everybody who has a token may read these.
 FREE = {"/version", "/apis", "/apis/resource.k8s.io"}
@@ -329,6 +330,7 @@ def use_everything(cluster: KubeCluster) -> None:
     group = GroupSpec(
         group=0, tasks=tasks, resource="nvidia.com/gpu", units=8, cpu=1000, memory=2**30, image="registry.example/x:1"
     )
+    by_class = replace(group, group=1, tasks=tasks[:1], resource="deviceclass.resource.kubernetes.io/gpu.example.com")
     launch = Launch(
         wave=wave,
         job=wave,
@@ -339,7 +341,7 @@ def use_everything(cluster: KubeCluster) -> None:
         queue="default",
         namespace="team-nlp",
         gang=True,
-        groups=(group,),
+        groups=(group, by_class),
         priority_class="tidegate-normal",
         priority_value=0,
         placement=Placement.PIN,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from clusters import names, rendezvous
+from clusters import classes, names, rendezvous
 from clusters.port import GroupSpec, Launch, Mount
 from clusters.steering import index_is_known
 
@@ -20,7 +20,7 @@ def container(launch: Launch, group: GroupSpec) -> Manifest:
         "name": CONTAINER,
         "image": group.image,
         "env": _environment(launch, group),
-        "resources": {"requests": resources, "limits": dict(resources)},
+        "resources": {"requests": resources, "limits": dict(resources), **_claims(group)},
         "securityContext": {"allowPrivilegeEscalation": False},
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
@@ -70,9 +70,13 @@ def _resources(group: GroupSpec) -> dict[str, str]:
     cpu = group.cpu if group.resource != "cpu" else max(group.cpu, group.units * 1000)
     memory = group.memory if group.resource != "memory" else max(group.memory, group.units)
     wanted = {"cpu": (cpu, f"{cpu}m"), "memory": (memory, str(memory))}
-    if group.resource not in wanted:
+    if group.resource not in wanted and not classes.class_of(group.resource):
         wanted[group.resource] = (group.units, str(group.units))
     return {resource: quantity for resource, (amount, quantity) in wanted.items() if amount}
+
+
+def _claims(group: GroupSpec) -> Manifest:
+    return {"claims": [{"name": classes.CLAIM}]} if classes.class_of(group.resource) else {}
 
 
 def _environment(launch: Launch, group: GroupSpec) -> list[Manifest]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from clusters import names, rendezvous
+from clusters import classes, names, rendezvous
 from clusters.containers import container, volumes
 from clusters.port import GroupSpec, Launch, Pin
 from clusters.steering import affinity, steering, toleration
@@ -54,20 +54,34 @@ def service(launch: Launch, *, owner: Manifest) -> Manifest:
             "name": names.service_name(launch.job, launch.number),
             "namespace": launch.namespace,
             "labels": shared,
-            "ownerReferences": [
-                {
-                    "apiVersion": "batch/v1",
-                    "kind": "Job",
-                    "name": owner["metadata"]["name"],
-                    "uid": owner["metadata"]["uid"],
-                }
-            ],
+            "ownerReferences": [_owner(owner)],
         },
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": {found_by: shared[found_by]},
             "ports": [{"name": "rendezvous", "port": rendezvous.MASTER_PORT}],
+        },
+    }
+
+
+def claim_template(launch: Launch, group: GroupSpec, *, owner: Manifest, version: str) -> Manifest:
+    """Return what the claim of each pod of a group is made from; it goes when its owner, the group's Job, goes."""
+    labels = _labels(launch, group)
+    wanted = {"deviceClassName": classes.class_of(group.resource), "allocationMode": "ExactCount", "count": group.units}
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {
+            "name": names.object_name(launch.job, launch.number, group.group),
+            "namespace": launch.namespace,
+            "labels": labels,
+            "ownerReferences": [_owner(owner)],
+        },
+        "spec": {
+            # By these labels we know our claims from those of others.
+            "metadata": {"labels": labels},
+            "spec": {"devices": {"requests": [{"name": classes.CLAIM, "exactly": wanted}]}},
         },
     }
 
@@ -86,8 +100,14 @@ def namespace(name: str, *, team: str) -> Manifest:
 
 
 def fence(namespace: str, *, ceiling: Mapping[str, int]) -> Manifest:
-    """Return the ResourceQuota that caps what a namespace's pods may request of each counted resource."""
-    hard = {f"requests.{resource}": str(units) for resource, units in sorted(ceiling.items())}
+    """Return the ResourceQuota that caps what a namespace's pods may request of each counted resource.
+
+    Of devices twice as many: a claim outlives its pod for a moment, in which it may not keep out the next one's.
+    """
+    hard = {
+        classes.quota_of(resource): str(2 * units if classes.class_of(resource) else units)
+        for resource, units in sorted(ceiling.items())
+    }
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -117,6 +137,11 @@ def release(pin: Pin) -> Manifest:
     return {"metadata": {"annotations": {names.ANNOTATION_TASK: str(pin.task)}}, "spec": spec}
 
 
+def _owner(job: Manifest) -> Manifest:
+    meta = job["metadata"]
+    return {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
+
+
 def _failure_limits(launch: Launch, group: GroupSpec) -> Manifest:
     # Retries are ours. A failed task ends its gang, but of independent tasks each fails alone.
     if launch.gang or len(group.tasks) == 1:
@@ -128,10 +153,16 @@ def _template(launch: Launch, group: GroupSpec) -> Manifest:
     return {
         "metadata": {
             "labels": {**names.pod_labels(launch.labels), **_labels(launch, group)},
-            "annotations": {**dict(group.annotations), **annotations(launch)},
+            "annotations": {**dict(group.annotations), **annotations(launch), **_devices(group)},
         },
         "spec": _pod(launch, group),
     }
+
+
+def _devices(group: GroupSpec) -> dict[str, str]:
+    """Say on a pod what it claims: its claim's template may be gone when the pod is looked at."""
+    name = classes.class_of(group.resource)
+    return {names.ANNOTATION_DEVICES: f"{name}={group.units}"} if name else {}
 
 
 def _pod(launch: Launch, group: GroupSpec) -> Manifest:
@@ -145,6 +176,9 @@ def _pod(launch: Launch, group: GroupSpec) -> Manifest:
     }
     if rendezvous.meets(launch):
         pod["subdomain"] = rendezvous.subdomain(launch)
+    if classes.class_of(group.resource):
+        template = names.object_name(launch.job, launch.number, group.group)
+        pod["resourceClaims"] = [{"name": classes.CLAIM, "resourceClaimTemplateName": template}]
     if group.node_labels:
         pod["nodeSelector"] = dict(group.node_labels)
     if group.tolerations:

@@ -189,7 +189,8 @@ class Inventory:
     """All that a list shows, and the position from which a watch goes on (opaque to everyone but the adapter).
 
     ``devices`` has, by node and driver, how many devices dynamic resource allocation (DRA) announces there, ``claimed``
-    how many of them are held by claims. ``unseen`` are the kinds of which the list can say nothing.
+    how many of them are held by claims that are not ours; ``offered`` and ``taken`` say the same by node and by the
+    resource that a device class is counted as. ``unseen`` are the kinds of which the list can say nothing.
     """
 
     nodes: tuple[NodeSeen, ...]
@@ -198,6 +199,8 @@ class Inventory:
     offers: tuple[Offer, ...] = ()
     devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     claimed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    offered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    taken: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     position: Mapping[str, str] = field(default_factory=dict)
     unseen: frozenset[str] = frozenset()
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from clusters import kinds, names, quantities, raw
+from clusters import classes, kinds, names, quantities, raw
 from clusters.kinds import Kind
 from clusters.port import NodeSeen, Offer, PodPhase, PodSeen, Taint, WaveSeen
 
@@ -44,6 +44,8 @@ def pod(seen: Json) -> PodSeen:
     stuck, waiting_reason, waiting_message = _waiting(status)
     failed, end = _failed(status)
     end_reason, end_message = _ending(status, end)
+    said = annotations.get(names.ANNOTATION_DEVICES, "") if names.LABEL_WAVE in labels else ""
+    claimed = classes.claimed_by(said, spec.get("resourceClaims") or ())
     return PodSeen(
         namespace=meta["namespace"],
         name=meta["name"],
@@ -54,7 +56,7 @@ def pod(seen: Json) -> PodSeen:
         gated=any(gate.get("name") == names.GATE for gate in spec.get("schedulingGates") or ()),
         cpu=requests["cpu"],
         memory=requests["memory"],
-        counted={resource: units for resource, units in requests.items() if "/" in resource and units},
+        counted={resource: units for resource, units in requests.items() if "/" in resource and units} | claimed,
         wave=labels.get(names.LABEL_WAVE),
         group=_number(labels.get(names.LABEL_GROUP)) or 0,
         index=_first(_INDICES, annotations, labels),
@@ -120,6 +122,24 @@ def refusals(events: Iterable[Json]) -> dict[str, str]:
         if uid not in texts or texts[uid][0] <= when:
             texts[uid] = (when, event.get("message") or "")
     return {uid: text for uid, (_, text) in texts.items()}
+
+
+def lacks_claims(pod: Json) -> bool:
+    """Tell whether a pod of ours waits for a claim to be made, which something may refuse."""
+    wanted, made = pod["spec"].get("resourceClaims") or (), (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    return len(made) < len(wanted) and is_ours(pod) and "deletionTimestamp" not in pod["metadata"]
+
+
+def refused_claims(events: Iterable[Json], awaiting: Iterable[Json]) -> dict[str, str]:
+    """Return the newest text for each object (by uid) whose pods a quota refuses their claims."""
+    # A template that is not there yet refuses them too, for a moment.
+    texts = refusals(event for event in events if "exceeded quota" in (event.get("message") or ""))
+    return {
+        owner["uid"]: texts[pod["metadata"]["uid"]]
+        for pod in awaiting
+        for owner in pod["metadata"].get("ownerReferences") or ()
+        if pod["metadata"]["uid"] in texts
+    }
 
 
 def _taint(taint: Json) -> Taint:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import ceil
 
-from clusters import answers, kinds, manifests, names, rendezvous, sightings, watching
+from clusters import answers, classes, kinds, manifests, names, rendezvous, sightings, watching
 from clusters.age import Age
-from clusters.asking import STRATEGIC, Api, Asker, Failure, path_of
+from clusters.asking import STRATEGIC, Api, Asker, Failure, Json, path_of
 from clusters.devices import Devices
 from clusters.port import (
     Change,
@@ -100,6 +100,9 @@ class KubeCluster:
                 return
             jobs = path_of("/apis/batch/v1", launch.namespace, "jobs")
             made = [self._asker.create_owned(jobs, manifests.job(launch, group)) for group in launch.groups]
+            for group, owner in zip(launch.groups, made, strict=True):
+                if classes.class_of(group.resource):
+                    self._devices.ensure_template(launch, group, owner=owner)
             if rendezvous.needs_service(launch):
                 services = path_of("/api/v1", launch.namespace, "services")
                 self._asker.create_owned(services, manifests.service(launch, owner=made[0]))
@@ -179,6 +182,8 @@ class KubeCluster:
         self._age.check({kind: version for kind, (_, version) in listed.items()}, since=since)
         jobs = [job for job in listed["jobs"][0] if sightings.is_ours(job)]
         refusals = self._refusals() if any(sightings.lacks_pods(job) for job in jobs) else {}
+        awaiting = [pod for pod in listed["pods"][0] if sightings.lacks_claims(pod)]
+        refusals |= self._refused_claims(awaiting) if awaiting else {}
         seen = [
             found
             for kind in listed.keys() - {"nodes", "pods"}
@@ -193,6 +198,8 @@ class KubeCluster:
             offers=tuple(found for found in seen if isinstance(found, Offer)),
             devices=self._devices.listed(),
             claimed=self._devices.claimed(),
+            offered=self._devices.offered(),
+            taken=self._devices.taken(),
             position={kind: version for kind, (_, version) in listed.items()},
             unseen=unseen,
         )
@@ -242,6 +249,12 @@ class KubeCluster:
             "/api/v1/events", {"fieldSelector": "involvedObject.kind=Job,reason=FailedCreate"}
         )
         return sightings.refusals(events)
+
+    def _refused_claims(self, awaiting: Sequence[Json]) -> dict[str, str]:
+        events, _ = self._asker.listed(
+            "/api/v1/events", {"fieldSelector": "involvedObject.kind=Pod,reason=FailedResourceClaimCreation"}
+        )
+        return sightings.refused_claims(events, awaiting)
 
     def _open_watch(self, kind: str, version: str, seconds: float) -> watching.Stream:
         query = {

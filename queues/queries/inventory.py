@@ -82,7 +82,8 @@ def drift_text(node: Node, kind: Drift) -> str:
         case Drift.MISSING_UNITS:
             return f"{node.short} of its {node.units + node.short} GPUs are not offered: sick, or the plugin is down."
         case Drift.DRA_DEVICES:
-            return f"{inventory.unscheduled(node)} devices by DRA on it are not scheduled by Tidegate yet."
+            only = f"{inventory.unscheduled(node)} GPUs on it are announced by DRA alone"
+            return f"{only}, and no device class that Tidegate can read selects them, so nothing runs there."
         case Drift.OVER_USED:
             return f"{node.units + node.over} GPUs are in use there, and it has {node.units}."
         case Drift.RECOUNT:

@@ -71,7 +71,7 @@ INSTEAD = {
     "priorityClassName": "say it by the label kueue.x-k8s.io/priority-class or tidegate.io/priority-class",
     "priority": "say a class by the label kueue.x-k8s.io/priority-class or tidegate.io/priority-class",
     "preemptionPolicy": "who gives way is decided by the queue",
-    "resourceClaims": "devices that are claimed are not counted yet; ask for them by limits",
+    "resourceClaims": "ask for devices of a class by limits: deviceclass.resource.kubernetes.io/CLASS",
     "overhead": "it comes with a runtime class",
     "ephemeralContainers": "they are for debugging a pod that runs",
 }

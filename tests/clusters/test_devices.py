@@ -115,7 +115,7 @@ def test_devices_are_counted_where_they_are() -> None:
         ]
     )
 
-    assert found == {
+    assert {device: node for device, (node, _) in found.items()} == {
         ("gpu.a", "n1", "d0"): "n1",
         ("gpu.a", "n1", "d1"): "n1",
         ("dra.net", "n1", "eth0"): "n1",

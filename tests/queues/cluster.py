@@ -97,6 +97,8 @@ class Cluster:
         self.objects: dict[str, WaveSeen] = {}
         self.devices: dict[str, dict[str, int]] = {}
         self.claimed: dict[str, dict[str, int]] = {}
+        self.offered: dict[str, dict[str, int]] = {}
+        self.taken: dict[str, dict[str, int]] = {}
         self.unseen: frozenset[str] = frozenset()
         self.now = NOW + timedelta(minutes=1)
 
@@ -121,6 +123,8 @@ class Cluster:
             waves=tuple(self.objects.values()),
             devices=self.devices,
             claimed=self.claimed,
+            offered=self.offered,
+            taken=self.taken,
             unseen=self.unseen,
         )
         return View(inventory, as_of=as_of or self.now)

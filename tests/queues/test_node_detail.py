@@ -12,7 +12,7 @@ from queues.models import Claim, Hold, Node
 from queues.queries.numbers import numbers
 from queues.queries.rows.machines import NodeDetail
 from queues.states import TaskState
-from tenants.models import AuditEntry
+from tenants.models import AuditEntry, Flavor
 from tenants.permissions import Actor
 from tests.queues.cluster import RUNNING, Cluster, machine, outsider
 from tests.queues.lab import MINUTE, NOW, Lab
@@ -195,11 +195,52 @@ def test_devices_that_only_dra_announces_are_shown_and_never_free(lab: Lab, clus
 
     # What a plugin counts as well is the same cards; network cards are no GPUs.
     assert (drifts("x0"), drifts("h0"), drifts("c0")) == ((Drift.DRA_DEVICES,), (), ())
-    assert found.summary == "4 devices by DRA on it are not scheduled by Tidegate yet."
+    assert found.summary == (
+        "4 GPUs on it are announced by DRA alone, and no device class that Tidegate can read selects them, "
+        "so nothing runs there."
+    )
     assert found.devices == {DRIVER: 4, "dra.net": 2}
     assert (found.row.units, found.row.free) == (0, 0)
     assert numbers(now=NOW).drift == {("default", "dra_devices"): 1}
     assert [row.node for row in queries.drift(lab.ann)] == ["x0"]
+
+
+def test_devices_of_a_class_are_the_units_of_the_gpu_type_that_names_it(lab: Lab, cluster: Cluster) -> None:
+    resource = f"deviceclass.resource.kubernetes.io/{DRIVER}"
+    flavor = Flavor.objects.create(name="by-class", resource=resource, node_labels={"gpu": "x"}, created_at=NOW)
+    for name in ("x0", "x1"):
+        cluster.nodes[name] = machine(name, labels={"gpu": "x"}, counted={}, capacity={})
+    cluster.devices = {"x0": {DRIVER: 4}, "x1": {DRIVER: 4}, "h0": {DRIVER: 8}}
+    cluster.offered = {"x0": {resource: 4}, "x1": {resource: 3}, "h0": {resource: 8}}
+    # What a class of another name holds of the same cards is no matter of this one.
+    cluster.taken = {"x0": {resource: 1, "deviceclass.resource.kubernetes.io/another": 2}}
+    cluster.claimed = {"x0": {DRIVER: 3}}
+    cluster.look()
+
+    found = detail(lab.ann, "x0")
+
+    flavor.refresh_from_db()
+    assert (flavor.installed, flavor.usable) == (7, 7)
+    assert (found.row.flavor, found.row.units, found.row.outside, found.row.free) == ("by-class", 4, 1, 3)
+    assert found.counted == {resource: 4}
+    # Where a plugin counts the same cards it alone does.
+    assert detail(lab.ann, "h0").counted == {"nvidia.com/gpu": 8}
+    assert (drifts("x0"), drifts("x1"), drifts("h0")) == ((), (), ())
+
+
+def test_a_class_of_any_name_counts_once_a_gpu_type_names_it(lab: Lab, cluster: Cluster) -> None:
+    resource = "deviceclass.resource.kubernetes.io/big-ones"
+    cluster.nodes["x0"] = machine("x0", labels={"gpu": "x"}, counted={}, capacity={})
+    cluster.devices = {"x0": {DRIVER: 4}}
+    cluster.offered = {"x0": {resource: 4}}
+    cluster.look()
+    before = drifts("x0")
+
+    Flavor.objects.create(name="big", resource=resource, node_labels={"gpu": "x"}, created_at=NOW)
+    cluster.look()
+
+    assert (before, drifts("x0")) == ((Drift.DRA_DEVICES,), ())
+    assert detail(lab.ann, "x0").row.units == 4
 
 
 def test_more_in_use_than_there_is_is_told(lab: Lab, cluster: Cluster) -> None:

@@ -51,6 +51,8 @@ PRIORITY_CLASSES = Kind(
 )
 LEASES = Kind(kind="Lease", plural="leases", group="coordination.k8s.io")
 RESOURCE_CLAIMS = Kind(kind="ResourceClaim", plural="resourceclaims", group="resource.k8s.io", subresources=("status",))
+RESOURCE_CLAIM_TEMPLATES = Kind(kind="ResourceClaimTemplate", plural="resourceclaimtemplates", group="resource.k8s.io")
+DEVICE_CLASSES = Kind(kind="DeviceClass", plural="deviceclasses", group="resource.k8s.io", namespaced=False)
 RESOURCE_SLICES = Kind(kind="ResourceSlice", plural="resourceslices", group="resource.k8s.io", namespaced=False)
 
 KINDS = (
@@ -68,6 +70,8 @@ KINDS = (
     LEASES,
     RESOURCE_SLICES,
     RESOURCE_CLAIMS,
+    RESOURCE_CLAIM_TEMPLATES,
+    DEVICE_CLASSES,
 )
 BY_PATH = {(each.group, each.version, each.plural): each for each in KINDS}
 BY_OWNER = {(each.api_version, each.kind): each for each in KINDS}

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from clusters.emulator.core import Core, finished
 from clusters.emulator.errors import forbidden
-from clusters.emulator.kinds import EVENTS, KINDS, PODS, RESOURCE_QUOTAS, Kind
+from clusters.emulator.kinds import EVENTS, KINDS, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, Kind
 from clusters.emulator.quantities import milli, render
 from clusters.emulator.store import Change, Object
 
@@ -42,6 +42,16 @@ def requests(pod: Object) -> Amounts:
     return _summed(pod.get("spec") or {}, "requests")
 
 
+def by_class(claim: Object) -> Amounts:
+    """Return what a claim counts for in quotas: the devices that it wants of each class, in thousandths."""
+    total: Amounts = {}
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or []:
+        exactly = request.get("exactly") or {}
+        key = f"{exactly.get('deviceClassName', '')}.deviceclass.resource.k8s.io/devices"
+        total[key] = total.get(key, 0) + 1000 * exactly.get("count", 1)
+    return total
+
+
 class Quotas:
     """Refuses what would exceed a quota and keeps the quotas' status."""
 
@@ -56,6 +66,8 @@ class Quotas:
         if not quotas or kind is RESOURCE_QUOTAS:
             return
         wanted = asked(body) if kind is PODS else {f"count/{kind.qualified}": 1000, kind.plural: 1000}
+        if kind is RESOURCE_CLAIMS:
+            wanted |= by_class(body)
         name = body["metadata"]["name"]
         for quota in sorted(quotas, key=lambda each: str(each["metadata"]["name"])):
             self._admit_one(kind, name, quota, wanted)
@@ -88,6 +100,10 @@ class Quotas:
         for pod in self._core.store.bodies(PODS, namespace):
             for key, amount in asked(pod).items():
                 if key in used and (key == "count/pods" or not finished(pod)):
+                    used[key] += amount
+        for claim in self._core.store.bodies(RESOURCE_CLAIMS, namespace):
+            for key, amount in by_class(claim).items():
+                if key in used:
                     used[key] += amount
         for kind in _counted(hard):
             count = len(self._core.store.bodies(kind, namespace)) * 1000

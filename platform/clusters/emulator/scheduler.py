@@ -3,10 +3,11 @@
 import json
 from collections import Counter
 
+from clusters.emulator.claims import Claims, claims_made
 from clusters.emulator.core import condition, finished, leaving, with_condition
 from clusters.emulator.events import Recorder
 from clusters.emulator.fitting import Room, allocatable, amounts, complaints, explanation, score
-from clusters.emulator.kinds import NODES, PODS
+from clusters.emulator.kinds import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from clusters.emulator.quotas import Amounts
 from clusters.emulator.registry import Registry
 from clusters.emulator.store import Change, Object
@@ -19,8 +20,9 @@ _SHAPING = ("nodeSelector", "affinity", "tolerations")
 class Scheduler:
     """Keeps count of every node's room; tries a pod when it comes, and the stranded ones when room may have come."""
 
-    def __init__(self, registry: Registry, recorder: Recorder) -> None:
-        """Follow pods and nodes."""
+    def __init__(self, registry: Registry, recorder: Recorder, claims: Claims) -> None:
+        """Follow pods, nodes, and the devices that pods claim."""
+        self._claims = claims
         self._registry = registry
         self._core = registry.core
         self._recorder = recorder
@@ -42,6 +44,8 @@ class Scheduler:
             self._heed_pod(change.new.body, gone=change.deleted)
         elif change.kind is NODES:
             self._heed_node(change.new.body, gone=change.deleted)
+        elif change.kind in {RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES}:
+            self._retry()
 
     def _heed_node(self, node: Object, *, gone: bool) -> None:
         name = node["metadata"]["name"]
@@ -81,6 +85,9 @@ class Scheduler:
         key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
         if pod["spec"].get("schedulingGates"):
             self._mark(pod, "SchedulingGated", _GATED)
+        elif not claims_made(pod):
+            self._fresh.pop(uid, None)
+            self._stranded.pop(uid, None)
         elif uid not in self._stranded or _gated(pod):
             self._stranded.pop(uid, None)
             self._fresh[uid] = key
@@ -124,22 +131,24 @@ class Scheduler:
         hopeless: dict[str, str] = {}
         for pod in waiting:
             wanted = amounts(pod)
-            shape = json.dumps([wanted, *(pod["spec"].get(key) for key in _SHAPING)], sort_keys=True)
+            devices = self._claims.wanted(pod)
+            shape = json.dumps([wanted, devices, *(pod["spec"].get(key) for key in _SHAPING)], sort_keys=True)
             if shape not in hopeless:
-                chosen, why = self._choose(pod["spec"], wanted)
+                chosen, why = self._choose(pod["spec"], wanted, devices)
                 if chosen:
+                    self._claims.allocate(pod, chosen)
                     self._bind(pod, chosen)
                     continue
                 hopeless[shape] = why
             self._strand(pod, hopeless[shape])
 
-    def _choose(self, spec: Object, wanted: Amounts) -> tuple[str, str]:
+    def _choose(self, spec: Object, wanted: Amounts, devices: dict[str, int]) -> tuple[str, str]:
         """Return the best node, or why there is none."""
         best: tuple[tuple[int, int, int], str] | None = None
         reasons: Counter[str] = Counter()
         for name in sorted(self._rooms):
             room = self._rooms[name]
-            told = complaints(spec, wanted, room)
+            told = complaints(spec, wanted, room) or self._claims.complaints(devices, name)
             reasons.update(told)
             if not told:
                 value = score(spec, wanted, room)

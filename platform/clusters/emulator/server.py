@@ -16,6 +16,7 @@ import yaml
 from clusters.emulator import clock
 from clusters.emulator.agenda import Agenda
 from clusters.emulator.app import App
+from clusters.emulator.claims import Claims
 from clusters.emulator.core import Core
 from clusters.emulator.events import Recorder
 from clusters.emulator.garbage import Garbage, Namespaces
@@ -181,11 +182,12 @@ def _assemble(core: Core, nodes: Iterable[NodeGroup], *, token: str, patience: f
     recorder = Recorder(core)
     jobs = Jobs(registry, recorder)
     kubelets = Kubelets(registry, recorder)
-    scheduler = Scheduler(registry, recorder)
+    claims = Claims(registry, recorder)
+    scheduler = Scheduler(registry, recorder, claims)
     lifecycle = Nodes(registry, recorder, patience=patience)
     garbage = Garbage(registry)
     namespaces = Namespaces(registry)
-    for part in (scheduler, lifecycle, kubelets, jobs, garbage, namespaces):
+    for part in (claims, scheduler, lifecycle, kubelets, jobs, garbage, namespaces):
         part.resume()
     if not core.store.bodies(NAMESPACES):
         for name in _FIRST_NAMESPACES:

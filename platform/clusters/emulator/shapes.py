@@ -5,11 +5,14 @@ from typing import Any
 from clusters.emulator.errors import bad_request
 from clusters.emulator.kinds import (
     CONFIG_MAPS,
+    DEVICE_CLASSES,
     JOBS,
     LEASES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     SECRETS,
@@ -61,7 +64,7 @@ _CONTAINER = {
     "env": [{"name": str, "value": str, "valueFrom": dict}],
     "envFrom": [dict],
     "ports": [{"name": str, "containerPort": int, "protocol": str}],
-    "resources": {"requests": _AMOUNTS, "limits": _AMOUNTS},
+    "resources": {"requests": _AMOUNTS, "limits": _AMOUNTS, "claims": [{"name": str, "request": str}]},
     "volumeMounts": [{"name": str, "mountPath": str, "readOnly": bool}],
     "imagePullPolicy": str,
 }
@@ -88,8 +91,11 @@ _POD_SPEC = {
     "hostNetwork": bool,
     "volumes": [{"name": str, "emptyDir": dict}],
     "imagePullSecrets": [{"name": str}],
+    "resourceClaims": [{"name": str, "resourceClaimName": str, "resourceClaimTemplateName": str}],
     "overhead": _AMOUNTS,
 }
+_REQUEST = {"name": str, "exactly": {"deviceClassName": str, "allocationMode": str, "count": int}}
+_CLAIM_SPEC = {"devices": {"requests": [_REQUEST]}}
 _SELECTOR = {"matchLabels": _TEXTS, "matchExpressions": [_EXPRESSION]}
 _SHAPES: dict[Kind, dict[str, Any]] = {
     PODS: {"spec": _POD_SPEC, "status": {"phase": str, "conditions": [dict], "containerStatuses": [dict]}},
@@ -128,6 +134,9 @@ _SHAPES: dict[Kind, dict[str, Any]] = {
             "devices": [{"name": str}],
         }
     },
+    DEVICE_CLASSES: {"spec": {"selectors": [{"cel": {"expression": str}}]}},
+    RESOURCE_CLAIMS: {"spec": _CLAIM_SPEC, "status": {"reservedFor": [dict], "allocation": dict}},
+    RESOURCE_CLAIM_TEMPLATES: {"spec": {"metadata": _METADATA, "spec": _CLAIM_SPEC}},
     SECRETS: {"data": _TEXTS, "stringData": _TEXTS, "type": str, "immutable": bool},
     CONFIG_MAPS: {"data": _TEXTS, "binaryData": _TEXTS, "immutable": bool},
 }

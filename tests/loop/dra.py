@@ -1,0 +1,91 @@
+"""Machines whose GPUs only dynamic resource allocation (DRA) announces, as the stage's l40s."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from queues.models import Job, Task
+from queues.states import JobState
+from tests.clusters.contract.ground import OWN_LABEL, Ground, Site
+from tests.loop.stage import Stage, units_in_use
+
+API = "/apis/resource.k8s.io/v1"
+DRIVER = "gpu.example.com"
+
+
+class Cards:
+    """Nodes with devices of a class of their own, which is what the stage's l40s counts from now on."""
+
+    def __init__(self, stage: Stage, *, nodes: int, each: int) -> None:
+        self.stage, self.cluster = stage, stage.cluster
+        self.ground = Ground(Site(cluster=stage.cluster, kubeconfig=Path(), forget=None))
+        key = self.ground.key
+        self.name = f"gpu-{key}.example.com"
+        selector = {"cel": {"expression": f"device.attributes['{DRIVER}'].key == '{key}'"}}
+        self._create("deviceclasses", "DeviceClass", self.name, {"selectors": [selector]})
+        for _ in range(nodes):
+            node = self.ground.node(gpus=0)
+            pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+            devices = [{"name": f"gpu-{at}", "attributes": {"key": {"string": key}}} for at in range(each)]
+            spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+            self._create("resourceslices", "ResourceSlice", node, spec)
+        flavor = stage.lab.l40s
+        flavor.resource, flavor.node_labels = f"deviceclass.resource.kubernetes.io/{self.name}", {OWN_LABEL: key}
+        flavor.save()
+        stage.look()
+
+    def held(self) -> dict[str, int]:
+        """Return how many devices the claims of our pods hold on each node."""
+        counts: dict[str, int] = {}
+        for claim in self._list("resourceclaims"):
+            for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()):
+                if result["pool"] in self.ground.nodes:
+                    counts[result["pool"]] = counts.get(result["pool"], 0) + 1
+        return counts
+
+    def left(self, job: Job) -> int:
+        """Return how many claims and templates of claims there are of a job."""
+        return sum(
+            found["metadata"].get("labels", {}).get("tidegate.io/job") == str(job.uid)
+            for plural in ("resourceclaims", "resourceclaimtemplates")
+            for found in self._list(plural)
+        )
+
+    def leave(self) -> None:
+        """Take them away."""
+        for node in self.ground.nodes:
+            self.ground.send("delete", f"{API}/resourceslices/{node}")
+            self.ground.send("delete", f"/api/v1/nodes/{node}")
+        self.ground.send("delete", f"{API}/deviceclasses/{self.name}")
+
+    def _list(self, plural: str) -> list[dict[str, Any]]:
+        return list(self.ground.send("list", f"{API}/{plural}")["items"])
+
+    def _create(self, plural: str, kind: str, name: str, spec: Mapping[str, object]) -> None:
+        body = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        self.ground.send("create", f"{API}/{plural}", body=body)
+
+
+def walk(stage: Stage, *, seconds: float = 60) -> None:
+    """Let a gang claim all devices of two nodes, another one follow it there, and see everything given back."""
+    cards = Cards(stage, nodes=2, each=4)
+    first = stage.submit(shape="gang", tasks=2, gpus="l40s:4", forever="1")
+    stage.until(lambda: Task.objects.filter(wave__job=first, state="running").count() == 2, seconds=seconds)
+    second = stage.submit(shape="gang", tasks=2, gpus="l40s:3", forever="1")
+    stage.turn()
+    held, waits, in_use = cards.held(), second.state, units_in_use()
+
+    stage.finish(first)
+    ended = stage.until_ended(first, seconds=seconds)
+    stage.until(lambda: Task.objects.filter(wave__job=second, state="running").count() == 2, seconds=seconds)
+    then = cards.held()
+    stage.finish(second)
+    stage.until_ended(second, seconds=seconds)
+    stage.until(lambda: not stage.objects() and not cards.left(first) and not cards.left(second), seconds=seconds)
+
+    assert held == dict.fromkeys(cards.ground.nodes, 4)
+    assert (waits, in_use) == (JobState.QUEUED, 8)
+    assert ended is JobState.SUCCEEDED
+    assert then == dict.fromkeys(cards.ground.nodes, 3)
+    assert units_in_use() == 0
+    cards.leave()
