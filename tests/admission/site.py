@@ -10,8 +10,10 @@ from queues.admission.world import (
     HOUR,
     Ask,
     Attempt,
+    Claim,
     Flavor,
     Group,
+    Hold,
     JobClass,
     JobShape,
     Node,
@@ -22,6 +24,7 @@ from queues.admission.world import (
     QueueOrder,
     Quota,
     Team,
+    Topology,
     Waiting,
     World,
 )
@@ -42,6 +45,8 @@ class Site:
     attempts: list[Attempt] = field(default_factory=list)
     classes: list[JobClass] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    holds: list[Hold] = field(default_factory=list)
     jobs: int = 0
 
     def flavor(self, name: str = "g", **more: object) -> int:
@@ -139,6 +144,8 @@ class Site:
         borrow: bool = True,
         preemptible: bool = True,
         limit: int | None = None,
+        together: Topology | None = None,
+        evictions: int = 0,
     ) -> int:
         """Let a job wait since ``minutes`` ago: a gang of so many tasks, or an independent job."""
         self.jobs += 1
@@ -147,7 +154,7 @@ class Site:
             shape = JobShape.INDEPENDENT if gang is None else JobShape.GANG
         else:
             shape = JobShape.GANG
-        ask = Ask(shape=shape, groups=groups, borrow=borrow, preemptible=preemptible)
+        ask = Ask(shape=shape, groups=groups, borrow=borrow, preemptible=preemptible, topology=together)
         number = self._class(team if queue is None else queue, priority, ask)
         since = NOW - minutes * 60_000
         self.waiting.append(
@@ -159,6 +166,7 @@ class Site:
                 submitted=since,
                 tasks=tasks,
                 limit=None if limit is None else limit * 60_000,
+                evictions=evictions,
             )
         )
         return self.jobs
@@ -169,6 +177,46 @@ class Site:
                 return row.id
         self.classes.append(JobClass(id=len(self.classes) + 1, queue=queue, priority=priority, ask=ask))
         return len(self.classes)
+
+    def claims_on(self, job: int, *nodes: int, tasks: int = 1, flavor: int = 1, **more: object) -> Claim:
+        """Reserve ``tasks`` tasks of a waiting job on each of the nodes."""
+        waiting, team = self._waiting(job)
+        self.claims.append(
+            Claim(
+                id=len(self.claims) + 1,
+                job=job,
+                job_class=waiting.job_class,
+                team=team,
+                user=waiting.user,
+                flavors=(flavor,),
+                placed=tuple(Placed(group=0, node=node, tasks=tasks) for node in nodes),
+                **more,  # type: ignore[arg-type]
+            )
+        )
+        return self.claims[-1]
+
+    def holds_on(self, job: int, *nodes: int, at: int | None, tasks: int = 1, **more: object) -> Hold:
+        """Let a waiting job hold ``tasks`` tasks on each of the nodes; ``at`` is the planned start."""
+        waiting, _ = self._waiting(job)
+        self.holds.append(
+            Hold(
+                job=job,
+                job_class=waiting.job_class,
+                user=waiting.user,
+                flavors=(1,),
+                placed=tuple(Placed(group=0, node=node, tasks=tasks) for node in nodes),
+                at=at,
+                wait_from=waiting.wait_from,
+                limit=waiting.limit,
+                evictions=waiting.evictions,
+                **more,  # type: ignore[arg-type]
+            )
+        )
+        return self.holds[-1]
+
+    def _waiting(self, job: int) -> tuple[Waiting, int]:
+        waiting = next(row for row in self.waiting if row.id == job)
+        return waiting, self.queues[self.classes[waiting.job_class - 1].queue - 1].team
 
     def cordon(self, node: int, state: NodeState = NodeState.CORDONED) -> None:
         old = self.nodes[node - 1]
@@ -184,6 +232,8 @@ class Site:
             nodes=tuple(self.nodes),
             attempts=tuple(self.attempts),
             classes=tuple(self.classes),
+            claims=tuple(self.claims),
+            holds=tuple(self.holds),
         )
 
     def heads(self) -> SimpleHeads:
@@ -208,6 +258,10 @@ class Decided:
 
     def tasks(self, job: int) -> int:
         return sum(row.tasks for row in self.outcome.admissions if row.job == job)
+
+    def victims(self) -> list[int]:
+        jobs = {row.id: row.job for row in self.site.attempts}
+        return sorted(jobs[row.attempt] for row in self.outcome.evictions)
 
     def nodes(self, job: int) -> dict[int, int]:
         result: dict[int, int] = {}

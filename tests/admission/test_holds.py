@@ -1,0 +1,194 @@
+"""Holds by hand: when they are planned for, what they carry on, and whom they bind (SEMANTICS 7)."""
+
+from dataclasses import replace
+
+from queues.admission.world import HOUR, MINUTE, Group, Hold, Placed, Quota, Standing
+from tests.admission.site import NOW, Decided, Site
+
+
+def planned(decided: Decided) -> dict[int, tuple[int | None, list[int]]]:
+    """Return the holds by job: the planned start and the nodes."""
+    return {row.job: (row.at, [placed.node for placed in row.placed]) for row in decided.outcome.holds}
+
+
+def test_a_job_on_two_gpu_types_holds_both_from_the_time_when_the_last_is_free() -> None:
+    site = Site()
+    x, y = site.flavor("x"), site.flavor("y")
+    (first,), (second,) = site.node(1, flavor=x), site.node(1, flavor=y)
+    department = site.team(quotas=(Quota(flavor=y, guaranteed=1),))
+    team = site.team(quotas=(Quota(flavor=x, guaranteed=1),), parent=department)
+    site.runs(team, first, flavor=x, ends_by=NOW + HOUR)
+    site.runs(team, second, flavor=y, ends_by=NOW + 2 * HOUR)
+    groups = (Group(tasks=1, units=1, flavors=(x,)), Group(tasks=1, units=1, flavors=(y,)))
+    job = site.waits(team, groups=groups, minutes=60)
+
+    (hold,) = site.decide().outcome.holds
+
+    assert (hold.job, hold.at, hold.standing) == (job, NOW + 2 * HOUR, Standing.GUARANTEED)
+
+
+def test_a_hold_that_is_guaranteed_only_by_its_department_binds_no_leaf_below_that_has_its_own() -> None:
+    site = Site()
+    x, y = site.flavor("x"), site.flavor("y")
+    (first,), (second,) = site.node(2, flavor=x), site.node(1, flavor=y)
+    department = site.team(quotas=(Quota(flavor=y, guaranteed=1),))
+    team = site.team(quotas=(Quota(flavor=x, guaranteed=1),), parent=department)
+    sibling = site.team(quotas=(Quota(flavor=x, guaranteed=1),), parent=department)
+    site.runs(team, first, flavor=x, ends_by=NOW + HOUR)
+    site.runs(team, second, flavor=y, ends_by=NOW + HOUR)
+    groups = (Group(tasks=1, units=1, flavors=(x,)), Group(tasks=1, units=1, flavors=(y,)))
+    holder = site.waits(team, groups=groups, minutes=60)
+    site.holds_on(holder, at=NOW + HOUR)
+    site.holds[0] = replace(
+        site.holds[0],
+        flavors=(x, y),
+        placed=(Placed(group=0, node=first, tasks=1), Placed(group=1, node=second, tasks=1)),
+    )
+    own = site.waits(sibling, flavors=(x,))
+
+    decided = site.decide()
+
+    assert decided.started() == [own]
+    assert [row.job for row in decided.outcome.holds] == [holder]
+
+
+def test_a_firm_gang_as_large_as_its_guarantee_holds_for_the_end_of_its_teams_own_firm_work() -> None:
+    site = Site()
+    site.node(4)
+    team = site.team(4)
+    site.runs(team, 1, units=4, preemptible=False, ends_by=NOW + HOUR)
+    job = site.waits(team, 4, gang=1, minutes=60, preemptible=False)
+
+    (hold,) = site.decide().outcome.holds
+
+    assert (hold.job, hold.at, hold.standing) == (job, NOW + HOUR, Standing.GUARANTEED)
+
+
+def test_what_others_overfill_does_not_matter_to_a_hold_that_needs_none_of_it() -> None:
+    site = Site()
+    site.node(4, cpu=1000, outside_cpu=5000)
+    team = site.team(4)
+    site.runs(team, 1, units=4, ends_by=NOW + HOUR)
+    job = site.waits(team, 4, gang=1, minutes=60)
+
+    assert planned(site.decide()) == {job: (NOW + HOUR, [1])}
+
+
+def test_a_team_in_a_department_holds_like_any_other() -> None:
+    site = Site()
+    site.node(4)
+    department = site.team()
+    team = site.team(4, parent=department)
+    site.runs(team, 1, units=4, ends_by=NOW + HOUR)
+    job = site.waits(team, 4, gang=1, minutes=60)
+
+    assert planned(site.decide()) == {job: (NOW + HOUR, [1])}
+
+
+def test_a_hold_tells_why_it_moved_and_carries_on_what_its_job_is() -> None:
+    site = Site()
+    site.node(4, count=2)
+    team, stranger = site.team(4), site.team(4)
+    site.runs(team, 1, units=4, ends_by=NOW + HOUR)
+    site.runs(stranger, 2, units=4, borrow=False)
+    job = site.waits(team, 4, gang=1, minutes=60, limit=90, evictions=2)
+    site.waiting[0] = replace(site.waiting[0], grace=MINUTE)
+
+    def renewed(at: int, moved: str) -> Hold:
+        site.holds.clear()
+        site.holds_on(job, 1, at=at, grace=MINUTE, moved=moved)
+        (hold,) = site.decide().outcome.holds
+        assert hold == replace(site.holds[0], at=NOW + HOUR, moved=hold.moved)
+        return hold
+
+    assert renewed(NOW + HOUR, "impossible").moved == "impossible"
+    assert renewed(NOW + 2 * HOUR, "").moved == "earlier"
+    assert renewed(NOW + MINUTE, "").moved == "impossible"
+
+
+def test_a_job_that_others_holds_alone_keep_from_a_planned_start_holds_no_endless_nodes_instead() -> None:
+    site = Site()
+    site.node(1, count=4)
+    team, stranger = site.team(2), site.team(2)
+    site.runs(team, 1, ends_by=NOW + HOUR)
+    site.runs(stranger, 3, borrow=False)
+    site.runs(stranger, 4, borrow=False)
+    first = site.waits(team, gang=2, minutes=60)
+    site.waits(team, gang=2, minutes=50)
+
+    assert planned(site.decide()) == {first: (NOW + HOUR, [1, 2])}
+
+
+def test_there_are_never_more_guaranteed_holds_than_nodes() -> None:
+    site = Site()
+    site.node(4)
+    team = site.team(4)
+    site.runs(team, 1, units=4, ends_by=NOW + HOUR)
+    first = site.waits(team, 2, gang=1, minutes=60)
+    site.waits(team, 2, gang=1, minutes=50)
+
+    assert planned(site.decide()) == {first: (NOW + HOUR, [1])}
+
+
+def test_a_borrowers_hold_that_gives_way_is_planned_again_where_there_is_room() -> None:
+    site = Site()
+    site.node(1, count=2)
+    owner, stranger = site.team(1), site.team()
+    site.runs(owner, 1, ends_by=NOW + HOUR)
+    site.runs(stranger, 2, ends_by=NOW + 2 * HOUR, safe_until=NOW + 2 * HOUR)
+    borrower = site.waits(stranger, minutes=90)
+    site.holds_on(borrower, 1, at=NOW + HOUR, standing=Standing.BORROWER)
+    own = site.waits(owner, minutes=60)
+
+    assert planned(site.decide()) == {own: (NOW + HOUR, [1]), borrower: (NOW + 2 * HOUR, [2])}
+
+
+def test_the_next_job_of_a_class_holds_when_the_first_has_started() -> None:
+    site = Site()
+    site.node(8)
+    site.team(8)
+    team = site.team()
+    site.runs(team, 1, units=4, ends_by=NOW + HOUR)
+    first = site.waits(team, 4, gang=1, minutes=60)
+    second = site.waits(team, 4, gang=1, minutes=50)
+
+    decided = site.decide()
+
+    assert decided.started() == [first]
+    assert planned(decided) == {second: (NOW + HOUR, [1])}
+
+
+def test_a_claim_that_a_planned_start_does_not_mind_succeeds_beside_it() -> None:
+    site = Site()
+    site.node(4)
+    holding, claiming, borrower = site.team(2), site.team(2), site.team()
+    site.runs(holding, 1, units=2, ends_by=NOW + HOUR)
+    guest = site.runs(borrower, 1, units=2)
+    holder = site.waits(holding, 2, gang=1, minutes=60)
+    site.holds_on(holder, 1, at=NOW + HOUR)
+    job = site.waits(claiming, 2, gang=1)
+
+    decided = site.decide()
+
+    assert (decided.started(), decided.victims()) == ([job], [guest])
+    assert planned(decided) == {holder: (NOW + HOUR, [1])}
+
+
+def test_who_ends_in_time_starts_on_held_nodes_when_another_has_taken_what_was_free_beside_them() -> None:
+    site = Site()
+    site.node(1)
+    site.node(2)
+    site.team(3)
+    holding, quick, slow = site.team(), site.team(), site.team()
+    site.runs(holding, 2, ends_by=NOW + HOUR)
+    holder = site.waits(holding, 2, gang=1, minutes=60)
+    site.holds_on(holder, 2, at=NOW + HOUR, standing=Standing.BORROWER)
+    first = site.waits(quick, minutes=20, limit=30)
+    site.waits(slow, minutes=15, user=1)
+    soon = site.waits(slow, minutes=10, user=2, limit=30)
+
+    decided = site.decide()
+
+    assert decided.nodes(first) == {1: 1}
+    assert decided.started() == [first, soon]
+    assert decided.nodes(soon) == {2: 1}
