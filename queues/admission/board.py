@@ -285,7 +285,7 @@ class Board(Usage):
     ) -> None:
         """Let planned starts count what will still be in use at their time."""
         for plan in self.plans:
-            if plan.at is not None and (ends is None or ends > plan.at):
+            if plan.outlasted_by(ends):
                 self.tight += 1
                 before = plan.grip()
                 if job not in plan.counted:
@@ -387,7 +387,7 @@ class Board(Usage):
         self._no_more(attempt, placed, 1, soft=soft)
         place = self.tree.number[attempt.team]
         for plan in self.plans:
-            if plan.at is not None and (attempt.ends_by is None or attempt.ends_by > plan.at) and not soft:
+            if plan.outlasted_by(attempt.ends_by) and not soft:
                 plan.change(place, units_of(attempt, placed), -1)
                 for node, room in rooms_of(attempt, placed).items():
                     plan.free(node, room)

@@ -70,6 +70,10 @@ class Plan:
         limit = self.limit if self.limit is not None else self.case.shape.ask.time_limit
         return limit is None or self.at + limit + self.grace > at
 
+    def outlasted_by(self, ends: Milliseconds | None) -> bool:
+        """Whether what ends then (None: nobody knows when) may still be there at the planned start."""
+        return self.at is not None and (ends is None or ends > self.at)
+
     def broken(self) -> bool:
         """Whether the plan will no longer find its room or its quota."""
         if any(

@@ -56,6 +56,7 @@ class Claimant:
         self._surplus: list[tuple[Attempt, Placed]] = []
         self._costs = Costs(board, asker.case.place, option, self._lines)
         self._binding: list[Plan] = []
+        self._gone: set[Candidate] = set()
         self._lacks: list[int] = []
         self._disputes: dict[int, tuple[list[int], int | None]] = {}
 
@@ -120,6 +121,7 @@ class Claimant:
         board = self._board
         self._lines = {flavor: board.lines[flavor].copy() for flavor in board.lines}
         self._ground = None
+        self._gone = set()
         self._costs = Costs(board, self._case.place, self._option, self._lines)
         self._binding = board.binding(self._asker, self._option)
         self._surplus = surplus_order(board, self._case.place) if board.with_surplus else []
@@ -328,6 +330,7 @@ class Claimant:
         lost: Counter[int] = Counter()
         rooms: dict[int, Room] = {}
         for candidate in chosen:
+            (self._gone.add if sign > 0 else self._gone.discard)(candidate)
             freed, elsewhere = self._freed_by(candidate)
             for flavor, count in candidate.needs.items():
                 units[candidate.place, flavor] += count
@@ -390,13 +393,26 @@ class Claimant:
 
     def _has_quota(self) -> bool:
         place, firm = self._case.place, self._case.shape.firm
-        if not self._board.leaves_quota(self._asker, self._option, self._binding):
+        if not self._leaves_quota() and not self._leaves_quota_once_gone():
             return False
         for flavor, units in self._option.needs:
             line = self._lines[flavor]
             if line.available(place) < units or (firm and not line.covers(place, units)):
                 return False
         return True
+
+    def _leaves_quota(self) -> bool:
+        return self._board.leaves_quota(self._asker, self._option, self._binding)
+
+    def _leaves_quota_once_gone(self) -> bool:
+        """Whether planned starts find their quota beside the claimant where they no longer count its victims."""
+        gone = [(plan, row) for plan in self._binding for row in self._gone if plan.outlasted_by(row.attempt.ends_by)]
+        for plan, row in gone:
+            plan.change(row.place, row.everything, -1)
+        leaves = bool(gone) and self._leaves_quota()
+        for plan, row in gone:
+            plan.change(row.place, row.everything, 1)
+        return leaves
 
     def _witness(self) -> tuple[Placed, ...] | None:
         """Return where the claimant would be."""

@@ -84,5 +84,5 @@ def test_a_node_whose_last_pods_a_larger_task_would_need_is_left_alone() -> None
     site.runs(team, *full, units=4)
     job = site.waits(team)
 
-    # Beside one unit on node 2 two tasks of four units, as runs already, leave nothing; on node 1 none would find a pod.
+    # Beside it on node 2 two tasks of four units, as runs already, leave nothing; on node 1 none would find a pod.
     assert site.decide().nodes(job) == {2: 1}
