@@ -86,7 +86,7 @@ def _answer_surplus(sight: Sight, job: Job, *, now: datetime) -> None:
     ended = [task for task in sight.ended if task.reason != Trouble.SHRUNK]
     if ended and wave.state != WaveState.EVICTING:
         endings.lose_surplus(wave, job, ended, now=now)
-    if wave.state == WaveState.ADMITTED and sight.lacks_pods and QUOTA_WORDS in sight.refusal:
+    if sight.lacks_pods and QUOTA_WORDS in sight.refusal:
         endings.give_up_surplus(wave, job, code=Trouble.K8S_QUOTA, text=sight.refusal, now=now)
 
 

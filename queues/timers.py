@@ -65,7 +65,8 @@ def _answer(wave: Wave, job: Job, now: datetime) -> datetime | None:
         return ends
     if start_ends_at(wave) > now:
         return start_ends_at(wave)
-    alone = job.shape == JobShape.INDEPENDENT or wave.surplus
+    # Surplus is soft: it goes whole before a part of it holds units that it cannot use.
+    alone = job.shape == JobShape.INDEPENDENT
     if alone and Task.objects.filter(wave=wave, state=TaskState.RUNNING).exists():
         return now + LATER
     _give_up(wave, job, now)

@@ -108,9 +108,11 @@ def lacks_pods(seen: Json) -> bool:
     status = seen.get("status") or {}
     if any(_condition(status, end).get("status") == "True" for end in ("Complete", "Failed")):
         return False
-    made = sum(status.get(count) or 0 for count in ("active", "succeeded", "failed"))
-    wanted = seen["spec"].get("completions") or seen["spec"].get("parallelism") or 0
-    return int(made) < int(wanted) and "deletionTimestamp" not in seen["metadata"]
+    spec, active = seen["spec"], status.get("active") or 0
+    made = active + sum(status.get(count) or 0 for count in ("succeeded", "failed"))
+    wanted = spec.get("completions") or spec.get("parallelism") or 0
+    at_once = spec.get("parallelism") or wanted
+    return bool(made < wanted and active < at_once and "deletionTimestamp" not in seen["metadata"])
 
 
 def refusals(events: Iterable[Json]) -> dict[str, str]:

@@ -181,7 +181,9 @@ class KubeCluster:
         listed |= written
         self._age.check({kind: version for kind, (_, version) in listed.items()}, since=since)
         jobs = [job for job in listed["jobs"][0] if sightings.is_ours(job)]
-        refusals = self._refusals() if any(sightings.lacks_pods(job) for job in jobs) else {}
+        lacking = {job["metadata"]["uid"] for job in jobs if sightings.lacks_pods(job)}
+        # Events outlive what they tell: a Job that has its pods by now is refused nothing.
+        refusals = {uid: text for uid, text in self._refusals().items() if uid in lacking} if lacking else {}
         awaiting = [pod for pod in listed["pods"][0] if sightings.lacks_claims(pod)]
         refusals |= self._refused_claims(awaiting) if awaiting else {}
         seen = [

@@ -193,6 +193,13 @@ def test_a_job_lacks_pods_until_all_were_made(status: dict[str, Any], *, lacks: 
     assert sightings.lacks_pods({"metadata": {}, "spec": {"completions": 2}, "status": status}) is lacks
 
 
+@pytest.mark.parametrize(("active", "lacks"), [(1, True), (2, False)])
+def test_a_job_with_more_completions_than_pods_lacks_none_while_as_many_run_as_may(active: int, *, lacks: bool) -> None:
+    job = {"metadata": {}, "spec": {"completions": 9, "parallelism": 2}, "status": {"active": active, "succeeded": 3}}
+
+    assert sightings.lacks_pods(job) is lacks
+
+
 def test_the_newest_refusal_counts() -> None:
     events = [
         {"involvedObject": {"uid": "a"}, "lastTimestamp": "2026-01-01T00:00:02Z", "message": "newer"},

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -239,6 +240,16 @@ def missing(kind: str) -> Edit:
 
     def edit(lines: Iterable[bytes]) -> Iterator[bytes]:
         return (line for line in lines if json.loads(line)["type"] != kind)
+
+    return edit
+
+
+def broken(after: int) -> Edit:
+    """Break the connection behind so many events."""
+
+    def edit(lines: Iterable[bytes]) -> Iterator[bytes]:
+        yield from islice(lines, after)
+        raise ConnectionResetError
 
     return edit
 

@@ -18,7 +18,7 @@ from queues.models import Eviction as StoredEviction
 from queues.models import Job, Node, Task, Wave
 from queues.waiting import milliseconds
 from tenants.models import Installation
-from tests.queues.cluster import FAILED, PENDING, RUNNING, SUCCEEDED, Cluster
+from tests.queues.cluster import FAILED, PENDING, RUNNING, SUCCEEDED, Cluster, object_of, pod_of
 from tests.queues.lab import MINUTE, NOW, Lab
 from tests.queues.test_release import Desk
 
@@ -361,6 +361,40 @@ def test_surplus_that_does_not_start_in_time_goes_alone(lab: Lab) -> None:
     assert (base.job.state, base.job.start_failures, base.job.backoff_until) == ("running", 0, None)
     assert (Wave.objects.get(id=surplus.id).state, base.grows_from) == ("evicting", NOW + 130 * MINUTE)
     assert told(base.job, "shrank")[0].startswith("Surplus could not start: Did not start within")
+
+
+def test_surplus_of_which_a_part_does_not_start_in_time_goes_whole_and_the_job_runs_on(lab: Lab) -> None:
+    base = elastic(lab)
+    surplus = lab.grow(base, lab.nodes[1], lab.nodes[2], now=NOW)
+    late = surplus.tasks.order_by("id")[0]
+    Task.objects.filter(id=late.id).update(state="pending", started_at=None)
+    Wave.objects.filter(id=surplus.id).update(deadline_at=NOW + base.job.queue.start_limit, seen_at=NOW)
+
+    timers.fire(NOW + 120 * MINUTE)
+
+    base.job.refresh_from_db()
+    assert (base.job.state, Wave.objects.get(id=surplus.id).state) == ("running", "evicting")
+    assert told(base.job, "shrank")[0].startswith("Surplus could not start: Did not start within")
+
+
+def test_surplus_of_which_a_quota_refuses_a_part_goes_whole_and_the_job_runs_on(lab: Lab, cluster: Cluster) -> None:
+    base = elastic(lab)
+    surplus = lab.grow(base, lab.nodes[1], lab.nodes[2], running=False)
+    cluster.run(base, RUNNING)
+    cluster.run(surplus, RUNNING)
+    last = surplus.tasks.select_related("node", "wave").order_by("-id")[0]
+    del cluster.pods[pod_of(last, RUNNING).uid]
+    cluster.look()
+    begun = Wave.objects.get(id=surplus.id).state
+    cluster.objects[str(surplus.uid)] = object_of(surplus, refusal="exceeded quota: theirs")
+
+    cluster.look()
+    cluster.look()
+
+    base.job.refresh_from_db()
+    assert (begun, Wave.objects.get(id=surplus.id).state) == ("running", "evicting")
+    assert (base.job.state, base.job.reason_code) == ("running", "")
+    assert told(base.job, "shrank") == ["Surplus could not start: exceeded quota: theirs; runs on without"]
 
 
 # --- what the cluster is told

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
+from clusters import verbs
 from clusters.emulator import Emulator
-from clusters.kube import connect
+from clusters.kube import KubeApi, connect
 from queues import cycle, watcher
 from tests.clusters.contract.ground import Site
 from tests.kubernetes.controlplane import ControlPlane
@@ -87,3 +88,14 @@ def real(
     tmp_path: Path,
 ) -> Iterator[Scene]:
     yield from _scene(kubernetes, settings, tmp_path)
+
+
+@pytest.fixture
+def impatient(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """A scene in which no answer is waited for longer than two seconds."""
+    assert isinstance(scene.cluster.api, KubeApi)
+    scene.cluster.api.read_seconds = 2.0
+    monkeypatch.setattr(verbs, "OPEN_SECONDS", 2.0)
+    monkeypatch.setattr(verbs, "WATCH_SLACK_SECONDS", 0.5)
+    monkeypatch.setattr(watcher, "STREAM_SECONDS", 2.0)
+    return scene

@@ -9,8 +9,6 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from clusters import verbs
-from clusters.kube import KubeApi
 from queues import services, watcher
 from queues.models import Job, Wave
 from queues.states import JobState
@@ -19,17 +17,6 @@ from tests.kubernetes.controlplane import ControlPlane
 from tests.kubernetes.proxy import cut, deaf, edited, missing, remembered, reordered, replayed, slow
 from tests.loop.stage import events, finish, state
 from tests.recovery.scene import Scene
-
-
-@pytest.fixture
-def impatient(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """A scene in which no answer is waited for longer than two seconds."""
-    assert isinstance(scene.cluster.api, KubeApi)
-    scene.cluster.api.read_seconds = 2.0
-    monkeypatch.setattr(verbs, "OPEN_SECONDS", 2.0)
-    monkeypatch.setattr(verbs, "WATCH_SLACK_SECONDS", 0.5)
-    monkeypatch.setattr(watcher, "STREAM_SECONDS", 2.0)
-    return scene
 
 
 def doubled() -> set[str]:

@@ -172,6 +172,23 @@ def test_pods_that_the_fence_refuses_say_so_on_their_wave(ground: Ground) -> Non
     assert not wave.failed
 
 
+def test_pods_that_were_refused_and_have_come_since_are_refused_no_more(ground: Ground) -> None:
+    node = ground.node()
+    ground.cluster.ensure_team(ground.namespace, team="Night shift", ceiling={GPU: 1})
+    quota = f"/api/v1/namespaces/{ground.namespace}/resourcequotas/{names.FENCE}"
+    until(lambda: ground.send("get", quota).get("status", {}).get("hard"))
+    launch, other = (ground.launch(ground.group(node, node, steer=FOREVER, units=1)) for _ in range(2))
+    ground.cluster.launch(launch)
+    until(lambda: [wave for wave in ground.waves(launch) if wave.refusal])
+
+    ground.cluster.ensure_team(ground.namespace, team="Night shift", ceiling={GPU: 2})
+    until(lambda: len(ground.pods(launch)) == 2)
+    ground.cluster.launch(other)
+    until(lambda: [wave for wave in ground.waves(other) if wave.refusal])
+
+    until(lambda: [wave for wave in ground.waves(launch) if not wave.refusal])
+
+
 @pytest.mark.parametrize(
     "fault",
     [{"image": ""}, {"env": (("NO\0GOOD", "x"),)}, {"node_labels": (("not a label!", "x"),)}],
