@@ -9,9 +9,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Min, Q
-from django.db.models.expressions import Combinable, RawSQL
-from django.db.models.functions import Coalesce
+from django.db import connection
+from django.db.models.expressions import RawSQL
 
 from queues.admission.shapes import bound_groups
 from queues.admission.world import Attempt, Group, JobShape, Milliseconds, Placed
@@ -22,7 +21,6 @@ from queues.states import HOLDING, TASK_HOLDING, TaskState, WaveState
 from queues.steps import GOING_SLACK
 from queues.waiting import milliseconds, span
 
-COLUMNS = ("wave_id", "group", "node_id", "flavor_id", "units", "cpu_milli", "memory", "leaves", "claimed")
 YOUNG = 1 << 52
 """Added to a wave's id for those of its tasks that are too young to be recalled."""
 Kind = tuple[int, int, int, int, int]
@@ -162,23 +160,26 @@ def _read_waves(ids: Collection[int] | None) -> dict[int, Wave]:
     return {wave.id: wave for wave in waves.order_by("id").defer("job__spec", "job__labels")}
 
 
+_ROWS = """
+SELECT task.wave_id, task."group", task.node_id, task.flavor_id, task.units, task.cpu_milli, task.memory,
+    task.state = 'leaving', task.eviction_id IS NOT NULL,
+    count(*), count(*) FILTER (WHERE task.state = 'pending'), max(eviction.at), max(task.saved_at),
+    min(COALESCE(task.saved_at, task.started_at))
+FROM queues_task task LEFT JOIN queues_eviction eviction ON eviction.id = task.eviction_id
+WHERE task.state = ANY(%s) AND (%s::bigint[] IS NULL OR task.wave_id = ANY(%s::bigint[]))
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
+"""
+
+
 def _read_rows(ids: Collection[int] | None) -> dict[int, tuple[Holding, ...]]:
     """Return the tasks that hold (None: all, else of these waves), equal ones counted, sorted."""
-    tasks = Task.objects.filter(state__in=sorted(TASK_HOLDING)).order_by()
-    if ids is not None:
-        tasks = tasks.filter(wave__in=RawSQL("SELECT unnest(%s::bigint[])", [[*ids]]))
-    tasks = tasks.annotate(leaves=_is(state=TaskState.LEAVING), claimed=_is(eviction__isnull=False))
-    starting = Count("id", filter=Q(state=TaskState.PENDING))
-    counts = {"held": Count("id"), "starting": starting, "told": Max("eviction__at"), "saved": Max("saved_at")}
-    unsaved = Min(Coalesce("saved_at", "started_at"))
+    wanted = None if ids is None else [*ids]
     found: dict[int, list[Holding]] = defaultdict(list)
-    for row in tasks.values_list(*COLUMNS).annotate(**counts).annotate(unsaved=unsaved):
-        found[row[0]].append(Holding(*row))
+    with connection.cursor() as cursor:
+        cursor.execute(_ROWS, [sorted(TASK_HOLDING), wanted, wanted])
+        for row in cursor.fetchall():
+            found[row[0]].append(Holding(*row))
     return {wave: tuple(sorted(rows, key=_order)) for wave, rows in found.items()}
-
-
-def _is(**facts: object) -> Combinable:
-    return ExpressionWrapper(Q(**facts), BooleanField())
 
 
 def _order(row: Holding) -> tuple[int, ...]:

@@ -72,6 +72,8 @@ class Left(NamedTuple):
 
 def evict(evictions: Sequence[Eviction], world: World, jobs: Mapping[int, Job], *, now: datetime) -> Left:
     """Let victims leave whose claimants still wait; ``jobs`` are the locked rows."""
+    if not evictions:
+        return Left()
     hard = [row for row in evictions if not row.surplus]
     leaving = list(_standing(hard, world, jobs, now))
     leaving += _shrinking([row for row in evictions if row.surplus], world, jobs, now)

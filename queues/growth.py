@@ -31,9 +31,9 @@ class _Grown(NamedTuple):
     placed: tuple[Placed, ...]
 
 
-def grow(growth: Iterable[Growth], world: World, jobs: Mapping[int, Job], *, now: datetime, cycle: int) -> list[Task]:
+def grow(growth: Sequence[Growth], world: World, jobs: Mapping[int, Job], *, now: datetime, cycle: int) -> list[Task]:
     """Start surplus tasks of the jobs whose minimum still runs as the decision saw it; return them."""
-    grown = list(_standing(growth, world, jobs))
+    grown = list(_standing(growth, world, jobs)) if growth else []
     if not grown:
         return []
     nodes = {node.id: node for node in world.nodes}

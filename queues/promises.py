@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
+
+from django.db import connection
 
 from queues.admission import world
 from queues.admission.outcome import Outcome
@@ -13,6 +15,46 @@ from queues.states import ENDED
 from queues.waiting import milliseconds, moment, span
 
 MINUTE = timedelta(minutes=1)
+# Mostly nothing is promised: one small statement spares those that would find nothing.
+_THERE = """
+SELECT EXISTS (SELECT FROM queues_claim), EXISTS (SELECT FROM queues_hold), EXISTS (SELECT FROM queues_idle),
+    EXISTS (SELECT FROM queues_eviction WHERE at > %s)
+"""
+
+
+class Promised(NamedTuple):
+    """What is promised as of a snapshot; ``idle`` are the unit-milliseconds that waiting jobs have kept idle so far."""
+
+    claims: tuple[world.Claim, ...]
+    holds: tuple[world.Hold, ...]
+    idle: dict[int, int]
+    evicted_at: tuple[Milliseconds, ...]
+
+
+class _There(NamedTuple):
+    """Of what there are rows."""
+
+    claims: bool
+    holds: bool
+    idle: bool
+    evictions: bool
+
+
+def promised(now: datetime) -> Promised:
+    """Return what is promised to jobs that still wait, and which tasks were evicted within the last minute."""
+    there = _there(now)
+    return Promised(
+        claims() if there.claims else (),
+        holds() if there.holds else (),
+        idle(now) if there.idle else {},
+        evicted_at(now) if there.evictions else (),
+    )
+
+
+def _there(now: datetime) -> _There:
+    with connection.cursor() as cursor:
+        cursor.execute(_THERE, [now - MINUTE])
+        return _There(*cursor.fetchone())
 
 
 def claims() -> tuple[world.Claim, ...]:
@@ -78,9 +120,13 @@ def keep(outcome: Outcome, asks: Mapping[int, Ask], waiting: set[int], *, now: d
 
     Rows that stay as they are are not written.
     """
-    _keep_claims([row for row in outcome.claims if row.job in waiting], asks, now)
-    _keep_holds([row for row in outcome.holds if row.job in waiting], asks, now)
-    _keep_idle(outcome, waiting, now)
+    there = _there(now)
+    if there.claims or outcome.claims:
+        _keep_claims([row for row in outcome.claims if row.job in waiting], asks, now)
+    if there.holds or outcome.holds:
+        _keep_holds([row for row in outcome.holds if row.job in waiting], asks, now)
+    if there.idle or outcome.idle:
+        _keep_idle(outcome, waiting, now)
 
 
 def units(ask: Ask, placed: Iterable[Placed]) -> int:

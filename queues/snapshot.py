@@ -70,8 +70,9 @@ def load(now: datetime) -> Iterator[Snapshot]:
         if alone:
             # What a caller's transaction sees may never be committed.
             _Memory.kept = kept
-        heads = StoredHeads(kept.first, promises.idle(now))
-        yield Snapshot(_world(now, kept), heads)
+        promised = promises.promised(now)
+        heads = StoredHeads(kept.first, promised.idle)
+        yield Snapshot(_world(now, kept, promised), heads)
 
 
 def forget() -> None:
@@ -118,7 +119,7 @@ def _read(before: _Kept | None) -> _Kept:
     )
 
 
-def _world(now: datetime, kept: _Kept) -> World:
+def _world(now: datetime, kept: _Kept, promised: promises.Promised) -> World:
     return World(
         now=milliseconds(now),
         policy=kept.settled.policy,
@@ -128,9 +129,9 @@ def _world(now: datetime, kept: _Kept) -> World:
         nodes=kept.machines.listed,
         attempts=attempts(kept.holdings, now),
         classes=kept.classes,
-        claims=promises.claims(),
-        holds=promises.holds(),
-        evicted_at=promises.evicted_at(now),
+        claims=promised.claims,
+        holds=promised.holds,
+        evicted_at=promised.evicted_at,
     )
 
 

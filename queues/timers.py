@@ -25,6 +25,8 @@ def fire(now: datetime) -> int:
 def _end_back_offs(now: datetime) -> int:
     """Let jobs wait again whose pause is over; its time does not count as waiting."""
     over = Job.objects.filter(backoff_until__lte=now, state__in=[JobState.QUEUED, JobState.ADMITTED, JobState.RUNNING])
+    if not over.exists():
+        return 0
     waiting = over.filter(waiting_tasks__gt=0).update(**waits_again(now), reason_code="", reason_text="")
     return waiting + over.update(backoff_until=None)
 
