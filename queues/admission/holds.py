@@ -128,10 +128,10 @@ class Planner:
             return False
         if standing is Standing.BORROWER and not self._may_borrow(holder):
             return False
+        if not self._within_limits(holder, option, lines):
+            return False
         for flavor, units in option.needs:
             line = lines[flavor]
-            if line.limited_by(case.place, units) is not None:
-                return False
             if line.available(case.place) < units or (case.shape.firm and not line.covers(case.place, units)):
                 return False
         return True
@@ -142,6 +142,14 @@ class Planner:
         until = None if asker.ends is None else at + asker.ends - now
         later = [plan for plan in minded if plan.at is not None and at < plan.at and (until is None or until > plan.at)]
         return self._board.leaves_quota(asker, option, later)
+
+    def _within_limits(self, holder: Holder, option: Option, lines: dict[int, Line]) -> bool:
+        """Whether no team's limit stands against the job with this in use, and what may not borrow is inside."""
+        place, lent = holder.asker.case.place, self._may_borrow(holder)
+        return all(
+            lines[flavor].limited_by(place, units) is None and (lent or lines[flavor].within(place, units) is not None)
+            for flavor, units in option.needs
+        )
 
     def _user_has_room(self, holder: Holder, option: Option, future: Future) -> bool:
         """Whether the user's limits will leave room then."""
@@ -254,10 +262,19 @@ class Planner:
     def _endless(self, holder: Holder, option: Option, placed: tuple[Placed, ...]) -> Plan | None:
         """Return a hold without a time on a named set, where limits let the job start once others are gone."""
         board = self._board
-        standing, node = self._standing(holder, option, self._waited_for(holder, option, placed))
+        own = self._waited_for(holder, option, placed)
+        standing, node = self._standing(holder, option, own)
         case = holder.asker.case
         last = self._futures.at(self._futures.times[-1])
         if not self._user_has_room(holder, option, last):
+            return None
+        lines = {flavor: last.lines[flavor].copy() for flavor, _ in option.needs}
+        for flavor, line in lines.items():
+            line.take(case.place, last.ended.get((case.place, flavor), 0) - own.get((case.place, flavor), 0))
+        for plan in board.plans:
+            if plan.job != holder.job.id and _minds(standing, case.place, plan) and plan.endless():
+                plan.change_in(lines, plan.case.place)
+        if not self._within_limits(holder, option, lines):
             return None
         if case.shape.firm and not all(last.lines[flavor].covers(case.place, units) for flavor, units in option.needs):
             return None

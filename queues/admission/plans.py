@@ -74,6 +74,10 @@ class Plan:
         """Whether what ends then (None: nobody knows when) may still be there at the planned start."""
         return self.at is not None and (ends is None or ends > self.at)
 
+    def endless(self) -> bool:
+        """Whether nobody knows when the job, once started, will have ended."""
+        return self.limit is None and self.case.shape.ask.time_limit is None
+
     def broken(self) -> bool:
         """Whether the plan will no longer find its room or its quota."""
         if any(
