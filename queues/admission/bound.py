@@ -52,8 +52,8 @@ def bound(world: World, heads: Heads, job: Waiting, flavor: int) -> Bound:
     rivals = _Rivals(later, heads, own, flavor)
     if rivals.many:
         return Bound(eligible=eligible, guaranteed=True, before=MOST_BEFORE, many=True)
-    first = _first(world, planner.in_order([own, *rivals.eligible]), job)
-    before = [*(holder for holder in rivals.eligible if holder.job.id in first), *rivals.urgent]
+    first = _first(world, planner.in_order([own, *rivals.found]), job)
+    before = [holder for holder in rivals.found if holder.job.id in first or holder.job.id in rivals.urgent]
     # Who holds now is passed only by what ends in time; who does not yet may still be passed by any class.
     waiting = () if eligible == world.now else rivals.lengths()
     ends = [*_running(world, flavor), *(_length(holder.job_class, holder.job) for holder in before), *waiting]
@@ -75,7 +75,7 @@ def _first(world: World, order: Iterable[Holder], job: Waiting) -> set[int]:
 
 
 class _Rivals:
-    """Who else waits for a flavor: ``eligible`` to hold when the job is, or ``urgent`` ones of its own team."""
+    """Who else waits for a flavor and may hold when the job may, or is of its own team and more ``urgent``."""
 
     def __init__(self, board: Board, heads: Heads, own: Holder, flavor: int) -> None:
         self._board, self._heads, self._own = board, heads, own
@@ -88,8 +88,8 @@ class _Rivals:
             and judge.permanent(row) is None
         ]
         heads.expect(head for row in self._classes for head in heads.users(row.id) if any(self._before(row, head)))
-        self.eligible: list[Holder] = []
-        self.urgent: list[Holder] = []
+        self.found: list[Holder] = []
+        self.urgent: set[int] = set()
         self.many = not all(self._take(row) for row in self._classes)
 
     def lengths(self) -> Iterator[Milliseconds | None]:
@@ -108,9 +108,9 @@ class _Rivals:
                 if not eligible and not urgent:
                     break
                 if job.id != self._own.job.id:
-                    holder = holder_of(self._board, job_class, job)
-                    (self.eligible if eligible else self.urgent).append(holder)
-                if len(self.eligible) + len(self.urgent) > MOST_BEFORE:
+                    self.found.append(holder_of(self._board, job_class, job))
+                    self.urgent.update([job.id] if urgent else [])
+                if len(self.found) > MOST_BEFORE:
                     return False
         return True
 

@@ -75,6 +75,14 @@ def test_later_jobs_of_its_team_count_where_they_are_more_urgent() -> None:
     assert told(site, job).before == 1
 
 
+def test_more_urgent_jobs_of_its_team_pass_even_a_hold_that_is_there() -> None:
+    site, team = full()
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+    site.waits(team, 8, gang=1, minutes=35, limit=20, priority=1)
+
+    assert told(site, job, job).before == 1
+
+
 def test_waiting_tasks_of_an_independent_job_hold_one_by_one() -> None:
     site, team = full()
     site.waits(team, 1, tasks=3, minutes=50, limit=20)
@@ -85,7 +93,7 @@ def test_waiting_tasks_of_an_independent_job_hold_one_by_one() -> None:
 
 def test_holds_that_are_there_keep_their_order() -> None:
     site, team = full()
-    older = site.waits(team, 8, gang=1, minutes=90, limit=20)
+    older = site.waits(team, 8, gang=1, minutes=50, limit=20)
     job = site.waits(team, 8, gang=1, minutes=40, limit=20)
 
     assert told(site, job, job, older).before == 0

@@ -1,7 +1,10 @@
 """Why jobs wait: each code of SEMANTICS 10 that this slice can give, with its numbers."""
 
+from dataclasses import replace
+
 from queues.admission.reasons import Code, Reason
-from tests.admission.site import GI, Site
+from queues.admission.world import HOUR, Policy
+from tests.admission.site import GI, NOW, Site
 
 
 def test_more_than_the_limits_could_ever_give_is_permanent() -> None:
@@ -27,7 +30,8 @@ def test_a_gang_larger_than_any_cluster_is_permanent() -> None:
 
     decided = site.decide()
 
-    assert (decided.code(job), decided.numbers(job)["limit"]) == (Code.EXCEEDS_MAX, 8)
+    numbers = decided.numbers(job)
+    assert (decided.code(job), numbers["needs"], numbers["limit"]) == (Code.EXCEEDS_MAX, 9, 8)
 
 
 def test_a_task_larger_than_any_node_is_permanent_even_while_the_cluster_is_full() -> None:
@@ -272,3 +276,47 @@ def test_the_flavor_nearest_to_a_start_gives_the_reason() -> None:
     decided = site.decide()
 
     assert (decided.code(job), decided.numbers(job)["flavor"]) == (Code.NO_FREE_CAPACITY, "second")
+
+
+def test_what_could_start_only_with_lost_nodes_and_once_others_have_left_does_not_wait_for_these_alone() -> None:
+    site = Site()
+    site.node(4, count=2)
+    a = site.team(8)
+    site.runs(a, 1, units=4, leaving=True)
+    site.cordon(2)
+    job = site.waits(a, gang=8)
+
+    assert site.decide().code(job) is Code.NO_FREE_CAPACITY
+
+
+def test_a_hold_tells_its_time_and_who_may_not_delay_it_whose_it_is() -> None:
+    site = Site()
+    site.node(4)
+    a, b = site.team(4), site.team()
+    site.runs(a, 1, units=2, ends_by=NOW + HOUR)
+    holder = site.waits(a, 4, gang=1, minutes=60)
+    site.holds_on(holder, 1, at=NOW + HOUR)
+    job = site.waits(b)
+
+    decided = site.decide()
+
+    (held,) = [row.reason for row in decided.outcome.verdicts if row.job == holder]
+    assert (held.code, dict(held.numbers)) == (Code.HOLDS, {"at": NOW + HOUR, "flavor": "g", "needs": 4})
+    assert (decided.code(job), decided.numbers(job)["job"]) == (Code.WOULD_DELAY, holder)
+
+
+def test_who_is_evicted_now_blocks_nobody_without_end() -> None:
+    site = Site(policy=Policy(hold_idle_limit=1000))
+    site.node(4)
+    site.node(1, labels=(("ib", "yes"),))
+    a, owner, borrower = site.team(4), site.team(1), site.team()
+    own = site.runs(a, 1)
+    site.runs(borrower, 2)
+    gang = site.waits(a, 4, minutes=60)
+    site.waiting[0] = replace(site.waiting[0], idle=1000)
+    site.waits(owner, labels=(("ib", "yes"),))
+
+    decided = site.decide()
+
+    (told,) = [dict(row.reason.numbers) for row in decided.outcome.verdicts if row.job == gang]
+    assert (told["endless"], told["endless_jobs"]) == (1, str(own))
