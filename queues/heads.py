@@ -82,6 +82,10 @@ class StoredHeads:
             self._kept_idle[job_class] = tuple(replace(head, idle=self._idle.get(head.id, 0)) for head in heads)
         return self._kept_idle[job_class]
 
+    def changed(self, mark: object) -> tuple[object, frozenset[int] | None]:
+        """Return a mark of who is first now, and the classes that differ from an earlier mark; None: unknown."""
+        return self._found.mark, self._found.changed(mark)
+
     def expect(self, heads: Iterable[Waiting]) -> None:
         """Be told behind which first jobs further ones may be asked for, likeliest first."""
         self._expected = tuple(heads)

@@ -14,6 +14,9 @@ from queues.models import Job
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NONE: Mapping[int, Milliseconds] = MappingProxyType({})
 
+MOST_STEPS = 16
+"""Snapshots after which it is still known what has changed since one."""
+
 COLUMNS = (
     "id, job_class_id, user_id, wait_from, submitted_at, waiting_tasks, "
     "queue_id, shape, time_limit, ran_for, grace, evictions"
@@ -95,13 +98,23 @@ class First(NamedTuple):
     """The first waiting job of every user of every class as of a snapshot; never changed, only replaced.
 
     ``rows`` are those of a class by the job's id, ``waiting`` the same as the rules read them, sorted by (wait_from,
-    submitted, id). ``read`` counts the rows that had to be read.
+    submitted, id). ``read`` counts the rows that had to be read. ``steps`` are the last ones that led here: a mark of
+    what was before each, and the classes that it changed.
     """
 
     rows: dict[int, dict[int, Row]]
     waiting: dict[int, tuple[Waiting, ...]]
     start_limits: Mapping[int, Milliseconds]
     read: int
+    mark: object
+    steps: tuple[tuple[object, frozenset[int]], ...] = ()
+
+    def changed(self, mark: object) -> frozenset[int] | None:
+        """Return the classes that have changed since an earlier mark; None: that is not known."""
+        if mark is self.mark:
+            return frozenset()
+        place = next((place for place, (before, _) in enumerate(self.steps) if before is mark), None)
+        return None if place is None else frozenset().union(*(classes for _, classes in self.steps[place:]))
 
 
 def first(
@@ -111,6 +124,8 @@ def first(
 
     ``start_limits`` tells how long a start may take, by queue.
     """
+    if before is not None and not changed and before.start_limits == start_limits:
+        return before._replace(read=0)
     found = read(_FIRST, ()) if before is None else read(_FIRST_OF, ([*changed],))
     fresh: dict[int, dict[int, Row]] = defaultdict(dict)
     for row in found:
@@ -121,6 +136,7 @@ def first(
         rows = {**before.rows, **fresh}
         for gone in {*changed} - fresh.keys():
             rows.pop(gone, None)
+    steps: tuple[tuple[object, frozenset[int]], ...] = ()
     if before is None or before.start_limits != start_limits:
         waiting = {pk: _sorted(heads.values(), start_limits) for pk, heads in rows.items()}
     else:
@@ -128,7 +144,8 @@ def first(
         waiting = {**before.waiting, **made}
         for gone in {*changed} - fresh.keys():
             waiting.pop(gone, None)
-    return First(rows, waiting, start_limits, len(found))
+        steps = (*before.steps, (before.mark, frozenset(changed)))
+    return First(rows, waiting, start_limits, len(found), object(), steps[-MOST_STEPS:])
 
 
 def read(sql: str, values: Sequence[Any]) -> list[Row]:

@@ -48,7 +48,10 @@ class Frame:
 
     def move(self, world: World) -> None:
         """Take the classes of a world, and count what its attempts hold from what was counted before."""
-        self._classes = (world, {row.id: row for row in world.classes})
+        before, classes = self._classes
+        if before is None or before.classes != world.classes:
+            classes = {row.id: row for row in world.classes}
+        self._classes = (world, classes)
         if self._settled is None or not self._settled.move(world):
             self._settled = Settled(world, self.tree, lines(replace(world, attempts=()), self.tree))
             if not self._settled.move(world):

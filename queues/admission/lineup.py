@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from queues.admission.plans import Case
-from queues.admission.settled import Tasks
+from queues.admission.settled import Tasks, others
 from queues.admission.shapes import Shape
-from queues.admission.world import JobClass, Milliseconds, Waiting
+from queues.admission.waits import Waits
+from queues.admission.world import Heads, JobClass, Milliseconds
 
 Room = Callable[[int, int], int]
 """The most units on a flavor (second) with which a team (first, its number) can be a candidate."""
-
-Users = tuple[Waiting, ...]
 
 
 class Lines:
@@ -68,28 +67,27 @@ class Lineup:
         self.wishes: Counter[Tasks] = Counter()
         self._classes: dict[int, JobClass] = {}
         self._known: dict[int, Entrant] = {}
-        self._users: dict[int, tuple[Users, Milliseconds, int]] = {}
+        self.waits = Waits()
 
     def move(
         self, classes: dict[int, JobClass], case: Callable[[JobClass], Case], takes_turns: Callable[[JobClass], bool]
     ) -> None:
         """Take the classes of another world; ``takes_turns`` is asked only of those that were not there before."""
-        known, self._classes = self._known, classes
-        gone = known.keys() - classes.keys()
-        for number, row in classes.items():
-            before = known.get(number)
+        known, old = self._known, self._classes
+        if classes is old:
+            return
+        self._classes = classes
+        for number in list(others(classes, old)):
+            before, row = known.get(number), classes[number]
             if before is not None:
-                if before.job_class is row:
-                    continue
                 if before.job_class == row:
                     known[number] = replace(before, job_class=row)
                     continue
                 self._remove(before)
             known[number] = Entrant(row, case(row), takes_turns(row))
             self._add(known[number])
-        for number in gone:
+        for number in old.keys() - classes.keys():
             self._remove(known.pop(number))
-            self._users.pop(number, None)
 
     def of(self, classes: dict[int, JobClass]) -> bool:
         """Whether these very classes were taken last."""
@@ -113,28 +111,13 @@ class Lineup:
                 del self.teams[row.case.place]
 
     def long_waiting(
-        self, users: Callable[[int], Users], since: dict[int, Milliseconds], evictions: int
+        self, heads: Heads, now: Milliseconds, waited: dict[int, Milliseconds], evictions: int
     ) -> Iterator[tuple[JobClass, Case]]:
-        """Yield the classes of which the first job of some user waits since a time (by queue) or was evicted so often.
-
-        Classes whose first jobs are the same as last time are not looked into.
-        """
-        seen = self._users
-        for lines in self.teams.values():
-            for case, rows in lines.cases.items():
-                for number, job_class in rows.items():
-                    jobs = users(number)
-                    known = seen.get(number)
-                    if known is None or known[0] is not jobs:
-                        known = seen[number] = (jobs, *_longest(jobs))
-                    if known[1] <= since[job_class.queue] or known[2] >= evictions:
-                        yield job_class, case
-
-
-def _longest(users: Users) -> tuple[Milliseconds, int]:
-    """Return since when the first of the jobs waits, and the most evictions that one of them had."""
-    never: Milliseconds = 1 << 62
-    return min((row.wait_from for row in users), default=never), max((row.evictions for row in users), default=-1)
+        """Yield the classes of which the first job of some user waited so long (by queue) or was evicted so often."""
+        for number in self.waits.long(self._classes, heads, now, waited, evictions):
+            row = self._known[number]
+            if row.turns:
+                yield row.job_class, row.case
 
 
 def wishes_of(shape: Shape) -> list[Tasks]:

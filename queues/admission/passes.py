@@ -446,10 +446,10 @@ class Passes:
 
     def _wait_on(self) -> None:
         """Note whose jobs are left and who backs off, and offer holds to what has waited long enough."""
-        board, now = self._board, self._board.world.now
+        board = self._board
         self._unfinished |= self._roster.read()
-        since = {number: now - queue.hold_after for number, queue in board.queues.items()}
-        notable = list(self._roster.notable(since, board.world.policy.max_evictions))
+        waited = {number: queue.hold_after for number, queue in board.queues.items()}
+        notable = list(self._roster.notable(waited, board.world.policy.max_evictions))
         for job_class, case in notable:
             for job in self._roster.first(job_class, case):
                 inside = any(board.inside(case, option) for option in case.shape.options)

@@ -74,12 +74,12 @@ class Roster:
             return list(users)
         return [stream.head for stream in self.streams(job_class, case) if stream.head is not None]
 
-    def notable(self, waiting_since: dict[int, Milliseconds], evictions: int) -> Iterator[tuple[JobClass, Case]]:
-        """Yield the classes whose first job of some user waits since a time (by queue) or was evicted so often."""
-        read, spoken = self._streams, self._board.spoken_for
-        for job_class, case in self._lineup.long_waiting(self._heads.users, waiting_since, evictions):
+    def notable(self, waited: dict[int, Milliseconds], evictions: int) -> Iterator[tuple[JobClass, Case]]:
+        """Yield the classes whose first job of some user has waited so long (by queue) or was evicted so often."""
+        read, spoken, now = self._streams, self._board.spoken_for, self._board.world.now
+        for job_class, case in self._lineup.long_waiting(self._heads, now, waited, evictions):
             if spoken or job_class.id in read:
-                since, first = waiting_since[job_class.queue], self.first(job_class, case)
+                since, first = now - waited[job_class.queue], self.first(job_class, case)
                 if not any(job.wait_from <= since or job.evictions >= evictions for job in first):
                     continue
             yield job_class, case

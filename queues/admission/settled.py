@@ -1,7 +1,10 @@
 """What all attempts together hold, moved on from one decision to the next by those that came, changed and went."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import compress
+from operator import attrgetter, is_not
+from typing import TypeVar
 
 from queues.admission.nodes import Ground, survey
 from queues.admission.quota import Line, Tree
@@ -13,6 +16,10 @@ MOST_KINDS = 20_000
 
 Tasks = tuple[int, int, int, int, Labels]
 """What tasks are like: flavor, units, CPU, memory and labels."""
+
+
+Row = TypeVar("Row")
+_number = attrgetter("id")
 
 
 class Settled:
@@ -44,13 +51,13 @@ class Settled:
 
     def move(self, world: World) -> bool:
         """Count the attempts of another world; return whether that was possible: it needs one id for each."""
-        fresh = {attempt.id: attempt for attempt in world.attempts}
+        fresh = dict(zip(map(_number, world.attempts), world.attempts, strict=True))
         if len(fresh) < len(world.attempts) or len(self.ground.kinds) > MOST_KINDS:
             return False
         known, self._world = self._known, world
-        for number, attempt in fresh.items():
-            before = known.get(number)
-            if before is attempt or before == attempt:
+        for number in others(fresh, known):
+            before, attempt = known.get(number), fresh[number]
+            if before == attempt:
                 continue
             if before is not None:
                 self._count(before, -1)
@@ -119,6 +126,11 @@ class Settled:
             self.used_in_queue[queue, user] += units
             if soft:
                 self.soft_in_queue[queue, user] += units
+
+
+def others(now: dict[int, Row], before: dict[int, Row]) -> Iterator[int]:
+    """Yield the keys under which another object lies than before; only identity is compared, in no loop of ours."""
+    return compress(now, map(is_not, now.values(), map(before.get, now)))
 
 
 def _put(rows: dict[int, Attempt], attempt: Attempt, sign: int) -> None:

@@ -5,7 +5,7 @@ times are milliseconds since an epoch of the caller's choice; weights and values
 ``None`` as a limit means "no limit"; ``0`` means "none".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -332,6 +332,13 @@ class Heads(Protocol):
 
     def users(self, job_class: int) -> tuple[Waiting, ...]:
         """Return the first waiting job of each user of the class, sorted by (wait_from, submitted, id)."""
+        ...
+
+    def changed(self, mark: object) -> tuple[object, Collection[int] | None]:
+        """Return a mark of who is first now, and the classes in which others were first at an earlier mark.
+
+        None: that is not known. What jobs have kept idle does not count.
+        """
         ...
 
     def expect(self, heads: Iterable[Waiting]) -> None:

@@ -74,6 +74,10 @@ class _Ours:
         """Return the first waiting job of each user of a class."""
         return (self.row,) if job_class == NEWEST else self._heads.users(job_class)
 
+    def changed(self, mark: object) -> tuple[object, None]:
+        """Return that it is not known what has changed: this is asked once."""
+        return mark, None
+
     def expect(self, heads: Iterable[Waiting]) -> None:
         """Be told behind which first jobs further ones may be asked for."""
         self._heads.expect(head for head in heads if head.id != NEWEST)

@@ -9,8 +9,9 @@ from types import FrameType
 import pytest
 
 from queues.admission.decide import Memory, Outcome, decide
+from queues.admission.heads import SimpleHeads
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, Heads, NodeState, World
+from queues.admission.world import HOUR, Heads, NodeState, Waiting, World
 from queues.simulation import engine
 from queues.simulation.reading import parse
 from queues.simulation.run import simulate
@@ -70,6 +71,34 @@ def test_with_a_memory_a_decision_does_not_count_what_runs_nor_look_at_every_cla
         counts.append(steps(site.world(), site.heads(), memory))
 
     assert [found["_count"] + found["_add"] + found["takes_turns"] for found in counts] == [0, 0]
+
+
+class Asked(SimpleHeads):
+    """Waiting jobs that remember of which classes the first ones were asked for."""
+
+    def __init__(self, rows: list[Waiting]) -> None:
+        super().__init__(rows)
+        self.asked: set[int] = set()
+
+    def users(self, job_class: int) -> tuple[Waiting, ...]:
+        self.asked.add(job_class)
+        return super().users(job_class)
+
+
+def test_with_a_memory_only_classes_that_have_changed_are_asked_since_when_they_wait() -> None:
+    site, memory = full(5, waiting=27), Memory()
+    site.runs(1, 2, units=2)
+    late = site.waits(2, 2, gang=1, user=9, minutes=5)
+    heads = Asked([row for row in site.waiting if row.id != late])
+    decide(site.world(), heads, memory)
+    first = set(heads.asked)
+
+    heads.asked.clear()
+    heads.add(site.waiting[-1])
+    decide(site.world(), heads, memory)
+
+    assert len(first) == 5 * 9
+    assert heads.asked == {site.waiting[-1].job_class}
 
 
 def test_reasons_are_worked_out_only_when_they_are_read() -> None:

@@ -1,6 +1,7 @@
 """What is kept between snapshots, against a process that has kept nothing: the same after whatever writes."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from random import Random
 from typing import Any, NamedTuple
@@ -240,6 +241,37 @@ def test_a_warm_snapshot_is_a_cold_one_after_any_sequence_of_writes(lab: Lab, se
     for _ in range(50):
         done.append(walk.step())
         assert sight(walk.now) == cold(walk.now), done
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mark_tells_in_which_classes_others_are_first_now(lab: Lab, seed: int) -> None:
+    walk = Walk(lab, seed)
+    mark: object = None
+    before: dict[int, list[Waiting]] = {}
+
+    for _ in range(30):
+        walk.step()
+        with snapshot.load(walk.now) as (world, heads):
+            mark, changed = heads.changed(mark)
+            now = {row.id: [replace(head, idle=0) for head in heads.users(row.id)] for row in world.classes}
+        differ = {pk for pk in now.keys() | before.keys() if now.get(pk) != before.get(pk)}
+        assert changed is None or differ <= set(changed)
+        before = now
+
+
+def test_a_mark_is_good_for_some_snapshots_and_names_what_came_since(lab: Lab) -> None:
+    lab.submit()
+    with snapshot.load(NOW) as seen:
+        mark, _ = seen.heads.changed(None)
+    fresh = set()
+    for gpus in ("h100:1", "h100:2", "h100:4"):
+        fresh.add(lab.submit(gpus=gpus).job_class_id)
+        with snapshot.load(NOW) as seen:
+            later, changed = seen.heads.changed(mark)
+
+    assert changed == fresh
+    assert seen.heads.changed(later)[1] == set()
+    assert seen.heads.changed(object())[1] is None
 
 
 @pytest.mark.parametrize(
