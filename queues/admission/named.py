@@ -71,14 +71,14 @@ class NamedSets:
 
 
 def _near(free: Ground, empty: Ground, option: Option) -> tuple[Placed, ...] | None:
-    """Name free room first, then the nodes of which most is free."""
+    """Name free room first, then the nodes of which most is free; of clusters that where the fewest units are not."""
     pattern, tasks = option.patterns[0], option.tasks[0]
     best: tuple[int, tuple[Placed, ...]] | None = None
     for cluster, room in sorted(empty.rooms(pattern).items()):
         if room < tasks:
             continue
         nodes = [node for nodes in empty.within((cluster,), pattern).values() for node in nodes]
-        now = {node: free.where[node].tasks(pattern) if node in free.where else 0 for node in nodes}
+        now = {node: free.where[node].tasks(pattern) for node in nodes}
         result: dict[int, int] = {}
         left = tasks
         for node in sorted(nodes, key=lambda node: (-now[node], node)):
@@ -86,13 +86,13 @@ def _near(free: Ground, empty: Ground, option: Option) -> tuple[Placed, ...] | N
             if part:
                 result[node] = part
                 left -= part
-        missing = left * pattern.units
-        for node in sorted(nodes, key=lambda node: (-free.where[node].units if node in free.where else 0, node)):
+        for node in sorted(nodes, key=lambda node: (-free.where[node].units, node)):
             part = min(left, empty.where[node].tasks(pattern) - result.get(node, 0))
             if part > 0:
                 result[node] = result.get(node, 0) + part
                 left -= part
         placed = tuple(Placed(group=0, node=node, tasks=count) for node, count in sorted(result.items()))
+        missing = sum(max(0, n * pattern.units - max(0, free.where[node].units)) for node, n in result.items())
         if left == 0 and (best is None or missing < best[0]):
             best = (missing, placed)
     return None if best is None else best[1]

@@ -144,13 +144,15 @@ class Site:
         borrow: bool = True,
         preemptible: bool = True,
         limit: int | None = None,
+        topology: Topology | None = None,
         together: Topology | None = None,
         evictions: int = 0,
     ) -> int:
         """Let a job wait since ``minutes`` ago: a gang of so many tasks, or an independent job."""
         self.jobs += 1
         if groups is None:
-            groups = (Group(tasks=gang or 1, units=units, cpu=cpu, memory=memory, flavors=flavors, labels=labels),)
+            wants = {"cpu": cpu, "memory": memory, "flavors": flavors, "labels": labels, "topology": topology}
+            groups = (Group(tasks=gang or 1, units=units, **wants),)  # type: ignore[arg-type]
             shape = JobShape.INDEPENDENT if gang is None else JobShape.GANG
         else:
             shape = JobShape.GANG

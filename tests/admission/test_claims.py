@@ -2,8 +2,22 @@
 
 from dataclasses import replace
 
+import pytest
+
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, MINUTE, Group, JobShape, Placed, Policy, Quota, Standing, Victim
+from queues.admission.world import (
+    HOUR,
+    MINUTE,
+    Group,
+    JobShape,
+    Near,
+    Placed,
+    Policy,
+    Quota,
+    Standing,
+    Topology,
+    Victim,
+)
 from tests.admission.site import NOW, Site
 
 
@@ -94,7 +108,8 @@ def test_a_claim_that_takes_over_may_need_victims_as_well() -> None:
 
     (claim,) = decided.outcome.claims
     (eviction,) = decided.outcome.evictions
-    assert (claim.job, decided.victims(), eviction.rule, eviction.exact) == (job, [victim], "guarantee", True)
+    assert (claim.job, decided.victims()) == (job, [victim])
+    assert (eviction.claim, eviction.rule, eviction.exact) == (claim.id, "guarantee", True)
 
 
 def test_a_task_does_not_take_over_what_is_reserved_for_another_task_of_its_job() -> None:
@@ -237,3 +252,67 @@ def test_a_borrower_takes_surplus_back_rather_than_what_another_keeps() -> None:
     assert [row.job for row in decided.outcome.keeps] == [keeping]
     assert [row.placed for row in decided.outcome.evictions] == [surplus]
     assert decided.nodes(job) == {2: 1}
+
+
+def kept(site: Site, job: int) -> list[tuple[int, int]]:
+    """Return on which nodes a job keeps how many tasks."""
+    return [(row.node, row.tasks) for keep in site.decide().outcome.keeps if keep.job == job for row in keep.placed]
+
+
+def test_a_keep_is_as_near_to_free_as_any_set_of_any_cluster() -> None:
+    site = Site()
+    site.node(4, count=2)
+    site.node(4, cluster=2)
+    owner, young = site.team(12), site.team()
+    for node, units in ((1, 4), (2, 3), (3, 2)):
+        site.runs(young, node, units=units, safe_until=NOW + HOUR)
+    job = site.waits(owner, 4, gang=1)
+
+    assert kept(site, job) == [(3, 1)]
+    site.attempts.pop()
+    site.runs(young, 3, units=4, safe_until=NOW + HOUR)
+    assert kept(site, job) == [(2, 1)]
+
+
+def test_a_keep_lies_in_one_domain_where_its_job_asks_for_one() -> None:
+    site = Site()
+    site.node(2, domains=("a",))
+    site.node(2, domains=("b",))
+    owner = site.team(4)
+    site.runs(owner, 1)
+    site.runs(owner, 2)
+    groups = (Group(tasks=2, units=1, flavors=(1,)),)
+    job = site.waits(owner, groups=groups, together=Topology(near=Near.REQUIRED, level=0))
+
+    assert kept(site, job) == [(1, 2)]
+
+
+def room_left_by_a_claim(*, pooled: bool) -> tuple[Site, int, int, int]:
+    """Return a site where a claim lets a third team start on its second type, on which that could not before.
+
+    Either the claim frees more than it needs, or (``pooled``) it brings the third team's department below its pool.
+    """
+    site = Site()
+    x, y = site.flavor("x"), site.flavor("y")
+    site.node(1, flavor=x)
+    site.node(2, flavor=y, labels=(("ib", "yes"),))
+    owner = site.team(quotas=(Quota(flavor=y, guaranteed=1 + pooled),))
+    department = site.team(quotas=(Quota(flavor=y, guaranteed=1),))
+    own = Quota(flavor=y, guaranteed=0 if pooled else 1)
+    third = site.team(parent=department, quotas=(Quota(flavor=x, guaranteed=1), own))
+    borrower = site.team(quotas=(), parent=department if pooled else None)
+    site.runs(borrower, 1, flavor=x)
+    guest = site.runs(borrower, 2, units=2, flavor=y)
+    if pooled:
+        site.node(1, flavor=y)
+    first = site.waits(owner, gang=1 + pooled, flavors=(y,), labels=(("ib", "yes"),), minutes=5)
+    return site, first, site.waits(third, gang=1, flavors=(x, y)), guest
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_what_a_claim_leaves_to_others_is_seen_at_their_turn(*, pooled: bool) -> None:
+    site, first, second, guest = room_left_by_a_claim(pooled=pooled)
+
+    decided = site.decide()
+
+    assert ([*decided.started()], decided.victims()) == ([first, second], [guest])

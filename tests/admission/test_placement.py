@@ -1,5 +1,8 @@
 """The placement witness: SEMANTICS 5."""
 
+import pytest
+
+from queues.admission.decide import Memory, decide
 from queues.admission.world import Group, NodeState, Quota
 from tests.admission.site import GI, Site
 
@@ -191,3 +194,48 @@ def test_a_gang_takes_the_fewest_nodes_of_unequal_ones() -> None:
     job = site.waits(team, gang=9)
 
     assert sorted(site.decide().nodes(job).values()) == [2, 3, 4]
+
+
+def test_groups_on_one_node_do_not_count_the_same_memory_twice() -> None:
+    site = Site()
+    site.node(8, memory=5 * GI)
+    team = site.team(8)
+    groups = (
+        Group(tasks=1, units=1, memory=3 * GI, flavors=(1,)),
+        Group(tasks=1, units=2, memory=3 * GI, flavors=(1,)),
+    )
+    site.waits(team, groups=groups)
+
+    assert site.decide().started() == []
+
+
+def test_pods_of_all_that_runs_on_a_node_count() -> None:
+    site = Site()
+    site.node(8, pods=4)
+    team = site.team(8)
+    site.runs(team, 1, tasks=2)
+    site.runs(team, 1)
+    site.waits(team, gang=2)
+    single = site.waits(team)
+
+    assert site.decide().started() == [single]
+
+
+@pytest.mark.parametrize("memory", [None, Memory()], ids=["cold", "warm"])
+@pytest.mark.parametrize(("waiting", "running", "node"), [(4, [5], 1), (5, [4, 4], 2), (4, [5, 5], 1), (5, [4], 1)])
+def test_each_waiting_class_counts_once_and_running_tasks_by_their_number(
+    waiting: int, running: list[int], node: int, memory: Memory | None
+) -> None:
+    site = Site()
+    site.node(4)
+    site.node(5)
+    team, poor = site.team(20), site.team(borrow=0)
+    for units in running:
+        site.runs(team, *site.node(units), units=units)
+    site.waits(poor, waiting)
+    site.waits(team)
+
+    outcome = decide(site.world(), site.heads(), memory)
+
+    # One unit on node 1 loses 3 for tasks of 4 and gains 1 for tasks of 5; on node 2 it gains 1 and loses 4.
+    assert [row.placed[0].node for row in outcome.admissions] == [node]

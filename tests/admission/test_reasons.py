@@ -320,3 +320,28 @@ def test_who_is_evicted_now_blocks_nobody_without_end() -> None:
 
     (told,) = [dict(row.reason.numbers) for row in decided.outcome.verdicts if row.job == gang]
     assert (told["endless"], told["endless_jobs"]) == (1, str(own))
+
+
+def test_what_would_fit_only_if_more_than_what_leaves_had_gone_does_not_wait_for_that() -> None:
+    site = Site()
+    site.node(4)
+    a = site.team(4)
+    site.runs(a, 1, units=2, leaving=True)
+    site.runs(a, 1, units=2)
+    job = site.waits(a, 4, gang=1)
+
+    decided = site.decide()
+
+    assert decided.code(job) is Code.NO_FREE_CAPACITY
+    assert (decided.numbers(job)["free"], decided.numbers(job)["largest_block"]) == (0, 0)
+
+
+def test_where_no_node_is_usable_the_largest_block_is_nothing() -> None:
+    site = Site()
+    site.node(4)
+    site.cordon(1)
+    job = site.waits(site.team(4))
+
+    decided = site.decide()
+
+    assert (decided.code(job), decided.numbers(job)["largest_block"]) == (Code.CAPACITY_REDUCED, 0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, JobShape, Placed
+from queues.admission.world import HOUR, JobShape, Near, Placed, Topology
 from tests.admission.site import NOW, Site
 
 
@@ -71,3 +71,15 @@ def test_growth_is_no_usage_of_the_guarantee_for_a_job_that_waits() -> None:
     # One task and two units are three: inside, so that no time limit is needed; the free units are on two nodes.
     assert [row.placed for row in decided.outcome.growth] == [(Placed(group=0, node=2, tasks=1),)]
     assert decided.code(job) is Code.NO_FREE_CAPACITY
+
+
+def test_it_grows_in_the_zone_where_it_has_fewest_though_another_is_tighter() -> None:
+    site = Site()
+    site.node(2, domains=("a",))
+    site.node(4, domains=("b",))
+    elastic(site, site.team(6), 1)
+    (group,) = site.attempts[0].groups
+    wish = Topology(near=Near.SPREAD, level=0)
+    site.attempts[0] = replace(site.attempts[0], groups=(replace(group, topology=wish),))
+
+    assert grown(site) == ([2], [])

@@ -1,6 +1,11 @@
 """Where gangs lie in the tree of domains: SEMANTICS 5, two levels, zone and rack, and the node."""
 
-from queues.admission.world import Group, Near, Topology
+from dataclasses import replace
+
+import pytest
+
+from queues.admission.shapes import bound_groups
+from queues.admission.world import Ask, Group, JobShape, Near, Topology
 from tests.admission.site import Site
 
 RACK = Topology(near=Near.PREFERRED, level=1)
@@ -73,6 +78,46 @@ def test_a_job_that_requires_a_rack_does_not() -> None:
     site.waits(team, groups=groups, together=Topology(near=Near.REQUIRED, level=1))
 
     assert site.decide().started() == []
+
+
+def test_inside_the_domain_that_holds_a_job_its_wish_still_counts() -> None:
+    site, team = zones(("z", "a", 2), ("z", "b", 1), ("z", "b", 2))
+    job = site.waits(team, groups=(Group(tasks=4, units=1, flavors=(1,)),), together=RACK)
+
+    # The largest rack first, then the other; two nodes would hold all, but of two racks only one would be full.
+    assert site.decide().nodes(job) == {1: 1, 2: 1, 3: 2}
+
+
+def test_single_tasks_spread_over_the_zones_of_all_clusters() -> None:
+    site = Site()
+    site.node(2, domains=("a",), cluster=1)
+    site.node(2, domains=("b",), cluster=2)
+    team = site.team(4)
+    site.runs(team, 2)
+    job = site.waits(team, topology=Topology(near=Near.SPREAD, level=0))
+    site.attempts[0] = replace(site.attempts[0], job=job)
+
+    assert site.decide().nodes(job) == {1: 1}
+
+
+@pytest.mark.parametrize(
+    ("own", "whole", "counts"),
+    [
+        (Topology(near=Near.PREFERRED, level=1), Topology(near=Near.REQUIRED, level=0), "whole"),
+        (Topology(near=Near.REQUIRED, level=0), Topology(near=Near.PREFERRED, level=1), "own"),
+        (Topology(near=Near.REQUIRED, level=0), Topology(near=Near.REQUIRED, level=1), "whole"),
+        (Topology(near=Near.REQUIRED, level=1), Topology(near=Near.REQUIRED, level=0), "own"),
+        (Topology(near=Near.PREFERRED, level=0), Topology(near=Near.PREFERRED, level=1), "own"),
+        (None, Topology(near=Near.PREFERRED, level=1), "whole"),
+    ],
+)
+def test_of_the_wishes_of_a_group_and_its_job_the_stricter_counts(
+    own: Topology | None, whole: Topology, counts: str
+) -> None:
+    group = Group(tasks=1, units=1, flavors=(1,), topology=own)
+    ask = Ask(shape=JobShape.GANG, groups=(group,), topology=whole)
+
+    assert bound_groups(ask)[0].topology == (whole if counts == "whole" else own)
 
 
 def test_a_node_whose_last_pods_a_larger_task_would_need_is_left_alone() -> None:

@@ -1,0 +1,60 @@
+"""What is remembered between decisions follows what changes: each decision is what it would be without a memory."""
+
+from dataclasses import replace
+
+from queues.admission.decide import Memory, decide
+from queues.admission.frame import Frame
+from queues.admission.reasons import Code
+from tests.admission.site import Site
+
+
+def both(site: Site, memory: Memory) -> list[tuple[Code, object]]:
+    """Decide with the memory, which must change nothing; return the reasons and what they tell of the ask."""
+    warm = decide(site.world(), site.heads(), memory)
+    assert warm == decide(site.world(), site.heads())
+    return [(row.reason.code, dict(row.reason.numbers).get("needs")) for row in warm.verdicts]
+
+
+def test_a_class_that_asks_for_something_else_now_is_judged_by_that() -> None:
+    site, memory = Site(), Memory()
+    site.node(8)
+    team = site.team(8)
+    site.runs(team, 1, units=6)
+    site.waits(team, 3, gang=1)
+
+    before = both(site, memory)
+    (group,) = site.classes[0].ask.groups
+    site.classes[0] = replace(site.classes[0], ask=replace(site.classes[0].ask, groups=(replace(group, units=4),)))
+    after = both(site, memory)
+
+    assert (before, after) == ([(Code.NO_FREE_CAPACITY, 3)], [(Code.NO_FREE_CAPACITY, 4)])
+
+
+def test_a_class_that_has_gone_is_no_part_of_the_mix_any_more() -> None:
+    site, memory = Site(), Memory()
+    site.node(8, count=2)
+    team, poor = site.team(16), site.team(borrow=0)
+    site.runs(team, 1, units=3)
+    site.waits(team)
+    site.waits(poor, 4)
+
+    both(site, memory)
+    site.waiting.pop()
+    site.classes.pop()
+    after = decide(site.world(), site.heads(), memory)
+
+    # Tasks of one unit lose nothing anywhere: the node with the fewest free units.
+    assert [row.placed[0].node for row in after.admissions] == [1]
+    assert after == decide(site.world(), site.heads())
+
+
+def test_what_was_counted_of_one_world_is_not_told_of_another() -> None:
+    site = Site()
+    site.node(8)
+    site.team(8)
+    world = site.world()
+    frame = Frame(world)
+    frame.move(world)
+
+    assert frame.settled(world) is not None
+    assert frame.settled(replace(world)) is None
