@@ -327,7 +327,7 @@ class Passes:
             elif (recall := self._from_surplus(stream, option)) is not None:
                 self._claim(stream, option, recall, self._standing(stream, option))
             elif (recall := self._claimant(stream, option).within_team()) is not None:
-                self._claim(stream, option, recall, Standing.BORROWER)
+                self._claim(stream, option, recall, Standing.GUARANTEED if recall.inside else Standing.BORROWER)
             else:
                 tournament.drop(stream.case)
             tournament.touch(candidate.place)

@@ -25,13 +25,17 @@ FEW = 64
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """A claim that succeeds: who goes, where the claimant will be, whose reservations it takes over."""
+    """A claim that succeeds: who goes, where the claimant will be, whose reservations it takes over.
+
+    ``inside`` tells whether it will be inside its guarantee once they have gone.
+    """
 
     victims: tuple[Victim, ...]
     placed: tuple[Placed, ...]
     taken_over: tuple[Claim, ...] = ()
     rule: str = "guarantee"
     exact: bool = True
+    inside: bool = False
 
 
 class Claimant:
@@ -97,7 +101,7 @@ class Claimant:
             board.reserve(claim)
         if final is None or (found is not None and len(found.victims) <= len(final.victims)):
             return found
-        return Recall(final.victims, final.placed, over, final.rule, final.exact)
+        return replace(final, taken_over=over)
 
     def _may_take(self, claim: Claim) -> bool:
         """Whether a reservation stands below this claim."""
@@ -241,7 +245,9 @@ class Claimant:
             for row in sorted(chosen, key=lambda row: (-row.attempt.number, -row.attempt.id))
         ]
         rule = "within team" if chosen and all(row.own for row in chosen) else "guarantee"
-        return Recall(tuple(victims), placed, (), rule, exact)
+        lines, place = self._lines, self._case.place
+        inside = all(lines[flavor].within(place, units) is not None for flavor, units in self._option.needs)
+        return Recall(tuple(victims), placed, (), rule, exact, inside)
 
     def _lacking(self) -> list[int]:
         """Return the flavors on which there is no quota or no room for a group; where only all together fail, all."""
