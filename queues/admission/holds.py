@@ -39,27 +39,27 @@ class Planner:
     ) -> Plan | None:
         """Return the best start that can be planned without the nodes to avoid (better ``than`` one that is known).
 
-        One inside the guarantee is better than an earlier one that borrows: nobody may move it. Nodes on which
-        something ends until then come first, so that a hold leaves alone what is free before. ``alone``: as if nobody
-        else held.
+        One inside the guarantee is better than an earlier one that borrows, and the own guarantee better than a
+        department's: fewer may move it. Nodes on which something ends until then come first, so that a hold leaves
+        alone what is free before. ``alone``: as if nobody else held.
         """
-        for least in (Standing.GUARANTEED, Standing.BORROWER):
-            before = None if than is None or than.standing is not least else than.at
-            if least is Standing.GUARANTEED and not self._becomes_guaranteed(holder, option):
-                continue
-            at = self._earliest_time(holder, option, avoid, before, least, alone=alone)
+        last = self._futures.at(self._futures.times[-1])
+        _, node = self._standing(holder, option, last.ended)
+        for rank in range(self._rank(holder, node), self._rank(holder, None) + 1):
+            before = None if than is None or than.rank != rank else than.at
+            at = self._earliest_time(holder, option, avoid, before, rank, alone=alone)
             if at is not None:
                 elsewhere = avoid | self._futures.at(at).as_free_before()
-                beside = self._try(holder, option, at, elsewhere, least=least, alone=alone)
-                return self._try(holder, option, at, avoid, least=least, alone=alone) if beside is None else beside
-            if than is not None and than.standing is least:
+                beside = self._try(holder, option, at, elsewhere, rank=rank, alone=alone)
+                return self._try(holder, option, at, avoid, rank=rank, alone=alone) if beside is None else beside
+            if than is not None and than.rank == rank:
                 return None
         return None
 
-    def _becomes_guaranteed(self, holder: Holder, option: Option) -> bool:
-        """Whether the job will be inside a guarantee when all has ended that surely ends."""
-        last = self._futures.at(self._futures.times[-1])
-        return self._standing(holder, option, last.ended)[0] is Standing.GUARANTEED
+    def _rank(self, holder: Holder, node: int | None) -> int:
+        """Return how far above its leaf the node is within which a job is inside; None: it borrows, above all."""
+        path = self._board.tree.path[holder.asker.case.place]
+        return len(path) if node is None else path.index(node)
 
     def _earliest_time(
         self,
@@ -67,23 +67,23 @@ class Planner:
         option: Option,
         avoid: frozenset[int],
         before: Milliseconds | None,
-        least: Standing,
+        rank: int,
         *,
         alone: bool,
     ) -> Milliseconds | None:
         times = self._futures.times
         if before is not None:
             times = times[: bisect_left(times, before)]
-        if not times or self._try(holder, option, times[-1], avoid, least=least, alone=alone) is None:
-            return self._beside_others(holder, option, avoid, before, least, alone=alone)
+        if not times or self._try(holder, option, times[-1], avoid, rank=rank, alone=alone) is None:
+            return self._beside_others(holder, option, avoid, before, rank, alone=alone)
         low, high = 0, len(times) - 1
         while low < high:
             middle = (low + high) // 2
-            if self._try(holder, option, times[middle], avoid, least=least, alone=alone) is None:
+            if self._try(holder, option, times[middle], avoid, rank=rank, alone=alone) is None:
                 low = middle + 1
             else:
                 high = middle
-        beside = self._beside_others(holder, option, avoid, times[low], least, alone=alone)
+        beside = self._beside_others(holder, option, avoid, times[low], rank, alone=alone)
         return times[low] if beside is None else beside
 
     def _beside_others(
@@ -92,7 +92,7 @@ class Planner:
         option: Option,
         avoid: frozenset[int],
         before: Milliseconds | None,
-        least: Standing,
+        rank: int,
         *,
         alone: bool,
     ) -> Milliseconds | None:
@@ -101,7 +101,7 @@ class Planner:
             return None
         taken = {plan.at for plan in self._board.plans if plan.at is not None and plan.job != holder.job.id}
         for at in sorted(at for at in taken if before is None or at < before):
-            if self._try(holder, option, at, avoid, least=least) is not None:
+            if self._try(holder, option, at, avoid, rank=rank) is not None:
                 return at
         return None
 
@@ -176,14 +176,14 @@ class Planner:
         avoid: frozenset[int],
         placed: tuple[Placed, ...] | None = None,
         *,
-        least: Standing = Standing.BORROWER,
+        rank: int | None = None,
         alone: bool = False,
     ) -> Plan | None:
         board, place = self._board, holder.asker.case.place
         future = self._futures.at(at)
         lines = {flavor: future.lines[flavor].copy() for flavor, _ in option.needs}
         standing, node = self._standing(holder, option, future.ended)
-        if least is Standing.GUARANTEED and standing is Standing.BORROWER:
+        if rank is not None and self._rank(holder, node) > rank:
             return None
         minded = [plan for plan in board.plans if plan.job != holder.job.id and _minds(standing, place, plan)]
         counted = [plan for plan in minded if plan.in_use_at(at)]
@@ -249,6 +249,7 @@ class Planner:
             at=at,
             standing=standing,
             node=node,
+            rank=self._rank(holder, node),
             needs=needs,
             spare={},
             lines={},
@@ -492,9 +493,9 @@ class Planner:
             yield from merge(*lines, key=lambda row: row.key[1:])
 
 
-def _goodness(plan: Plan) -> tuple[bool, Milliseconds]:
+def _goodness(plan: Plan) -> tuple[int, Milliseconds]:
     """Return a key by which better plans with a time come first."""
-    return plan.standing is Standing.BORROWER, plan.at or 0
+    return plan.rank, plan.at or 0
 
 
 def _cause(old: Plan | None, new: Plan) -> str:

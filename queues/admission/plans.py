@@ -39,7 +39,7 @@ class Plan:
 
     ``spare`` is the room on its nodes at that time that it does not need, ``lines`` the quota then, its ask counted and
     those of the planned starts ``counted``. ``beside`` is what others that start together with it take of its nodes, by
-    job: it is not in ``spare``.
+    job: it is not in ``spare``. ``node`` is the one of its path within which it will be inside, ``rank`` how far above.
     """
 
     job: int
@@ -53,6 +53,7 @@ class Plan:
     at: Milliseconds | None
     standing: Standing
     node: int | None
+    rank: int
     needs: dict[int, Room]
     spare: dict[int, Room]
     lines: dict[int, Line]

@@ -8,14 +8,15 @@ from math import lcm
 from operator import le
 
 from queues.admission.board import Board
-from queues.admission.nodes import Ground, Room
+from queues.admission.nodes import Room
 from queues.admission.placement import witness
 from queues.admission.plans import Asker, Plan
 from queues.admission.quota import Line, units_of
-from queues.admission.rooms import least, minus, negative, plus, rooms_of
+from queues.admission.rooms import negative, plus, rooms_of
 from queues.admission.shapes import Option
+from queues.admission.trial import Nodes
 from queues.admission.victims import Candidate, Costs, Key, beyond_cover, dispute, firm, portions, surplus_order
-from queues.admission.world import Attempt, Claim, Placed, Queue, Standing, Victim
+from queues.admission.world import Attempt, Claim, Milliseconds, Placed, Queue, Standing, Victim
 
 MOST_SETS = 1 << 16
 MOST_MERGED = 16
@@ -56,7 +57,7 @@ class Claimant:
         self._freed: dict[Candidate, tuple[dict[int, Room], dict[int, int]]] = {}
         self._young = young
         self._lines: dict[int, Line] = {}
-        self._ground: Ground | None = None
+        self._nodes: Nodes | None = None
         self._surplus: list[tuple[Attempt, Placed]] = []
         self._costs = Costs(board, asker.case.place, option, self._lines)
         self._binding: list[Plan] = []
@@ -124,7 +125,7 @@ class Claimant:
         """Begin a trial: usage without surplus and without what leaves, nodes as they will be."""
         board = self._board
         self._lines = {flavor: board.lines[flavor].copy() for flavor in board.lines}
-        self._ground = None
+        self._nodes = None
         self._gone = set()
         self._costs = Costs(board, self._case.place, self._option, self._lines)
         self._binding = board.binding(self._asker, self._option)
@@ -150,23 +151,16 @@ class Claimant:
             if flavor in elsewhere:
                 self._lines[flavor].install(sign * elsewhere[flavor])
 
-    def _emptied(self) -> Ground:
+    def _emptied(self) -> Nodes:
         """Return the nodes as they will be, less what binds the claimant, with all surplus gone."""
-        board = self._board
-        ground = board.later()
-        for plan in self._binding:
-            for node, needs in plan.needs.items():
-                kind, spare = ground.where.get(node), plan.spare.get(node)
-                if kind is not None:
-                    room = (kind.units, kind.cpu, kind.memory, kind.pods)
-                    ground.set(node, minus(room, needs) if spare is None else least(room, spare))
-        if not board.inside(self._case, self._option):
-            for node, room in board.kept.items():
-                ground.shift(node, negative(room))
+        nodes = Nodes(self._board, self._binding)
+        if not self._board.inside(self._case, self._option):
+            for node, room in self._board.kept.items():
+                nodes.shift(node, negative(room))
         for attempt, row in self._surplus:
             for node, room in rooms_of(attempt, (row,)).items():
-                ground.shift(node, room)
-        return ground
+                nodes.shift(node, room)
+        return nodes
 
     def _find(self, *, only_own: bool) -> Recall | None:
         self._set_up()
@@ -199,10 +193,10 @@ class Claimant:
         return room is None or room >= self._option.units
 
     @property
-    def _trial(self) -> Ground:
-        if self._ground is None:
-            self._ground = self._emptied()
-        return self._ground
+    def _trial(self) -> Nodes:
+        if self._nodes is None:
+            self._nodes = self._emptied()
+        return self._nodes
 
     def _fewest_soft(self, chosen: list[Candidate] | None = None) -> list[tuple[Attempt, Placed]]:
         """Leave surplus in place where the claim succeeds without taking it back; the last in order first."""
@@ -254,7 +248,7 @@ class Claimant:
         option, place = self._option, self._case.place
         result = {flavor for flavor, units in option.needs if self._lines[flavor].available(place) < units}
         for pattern, tasks in zip(option.patterns, option.tasks, strict=True):
-            if all(room < tasks for room in self._trial.rooms(pattern).values()):
+            if all(room < tasks for room in self._trial.ground.rooms(pattern).values()):
                 result.add(pattern.flavor)
         self._lacks = sorted(result) or [flavor for flavor, _ in option.needs]
         return self._lacks
@@ -334,22 +328,23 @@ class Claimant:
         """Let candidates be gone in the trial (``sign`` -1: be there again)."""
         units: Counter[tuple[int, int]] = Counter()
         lost: Counter[int] = Counter()
-        rooms: dict[int, Room] = {}
+        rooms: dict[tuple[int, Milliseconds | None], Room] = {}
         for candidate in chosen:
             (self._gone.add if sign > 0 else self._gone.discard)(candidate)
             freed, elsewhere = self._freed_by(candidate)
             for flavor, count in candidate.needs.items():
                 units[candidate.place, flavor] += count
                 lost[flavor] += elsewhere.get(flavor, 0)
+            ends = candidate.attempt.ends_by if self._binding else 0
             for node, room in freed.items():
-                rooms[node] = plus(rooms[node], room) if node in rooms else room
+                rooms[node, ends] = plus(rooms[node, ends], room) if (node, ends) in rooms else room
         for (place, flavor), count in units.items():
             self._lines[flavor].take(place, -count * sign)
         for flavor, count in lost.items():
             if count:
                 self._lines[flavor].install(-count * sign)
-        for node, room in rooms.items():
-            self._trial.shift(node, room if sign > 0 else negative(room))
+        for (node, ends), room in rooms.items():
+            self._trial.shift(node, room if sign > 0 else negative(room), ends=ends)
 
     def _freed_by(self, candidate: Candidate) -> tuple[dict[int, Room], dict[int, int]]:
         """Return the room by node, and the units on unusable nodes by flavor, of what goes with a candidate."""
@@ -422,7 +417,7 @@ class Claimant:
 
     def _witness(self) -> tuple[Placed, ...] | None:
         """Return where the claimant would be."""
-        return witness(self._trial, self._option, self._board.mix(self._option.patterns[0].flavor))
+        return witness(self._trial.ground, self._option, self._board.mix(self._option.patterns[0].flavor))
 
     # --- the best set
 
@@ -508,7 +503,7 @@ class Claimant:
         """Return what is lacking for sure on each flavor, in units."""
         result = {}
         for flavor, units in self._option.needs:
-            short = units - min(self._lines[flavor].available(self._case.place), self._trial.free(flavor))
+            short = units - min(self._lines[flavor].available(self._case.place), self._trial.ground.free(flavor))
             if short > 0:
                 result[flavor] = short
         return result

@@ -36,6 +36,7 @@ def planned(*, borrow: int | None = None, uses: int = 0) -> tuple[Plan, Board]:
         at=NOW + 10 * MINUTE,
         standing=Standing.GUARANTEED,
         node=None,
+        rank=0,
         needs={1: (4, 0, 0, 1)},
         spare={1: (4, 0, 0, 9)},
         lines=lines,
