@@ -53,9 +53,12 @@ def suggestions(by: Actor) -> tuple[Suggestion, ...]:
     """Return the GPU types that would take in machines that match none, the largest first."""
     require(by, Permission.VIEW_NODES)
     found: Counter[tuple[str, str, str]] = Counter()
+    # What was just made takes its machines in with the next list: until then it is not offered again.
+    made = list(Flavor.objects.order_by("id").values_list("resource", "node_labels"))
     for labels, counted in _drifted().filter(flavor=None).order_by("id").values_list("labels", "counted"):
         kind = inventory.kind_of(labels)
-        found.update((*kind, resource) for resource in counted if kind is not None)
+        if kind is not None and not any(of in counted and own.items() <= labels.items() for of, own in made):
+            found.update((*kind, resource) for resource in counted)
     taken = set(Flavor.objects.values_list("name", flat=True))
     return tuple(
         Suggestion(

@@ -236,7 +236,7 @@ def _waves(ids: set[int]) -> dict[int, Wave]:
 
 def _row(node: Node, used: int, cells: tuple[Cell, ...] = ()) -> NodeRow:
     state, why = _state(node)
-    usable = node.usable and not node.cluster.away
+    usable = node.usable and not node.cluster.away and node.flavor is not None
     return NodeRow(
         id=node.id,
         name=node.name,
