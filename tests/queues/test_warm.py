@@ -262,15 +262,15 @@ def test_a_mark_tells_in_which_classes_others_are_first_now(lab: Lab, seed: int)
 def test_a_mark_is_good_for_some_snapshots_and_names_what_came_since(lab: Lab) -> None:
     lab.submit()
     with snapshot.load(NOW) as seen:
-        mark, _ = seen.heads.changed(None)
-    fresh = set()
+        mark, changed = seen.heads.changed(None)
+    later, fresh = mark, set()
     for gpus in ("h100:1", "h100:2", "h100:4"):
         fresh.add(lab.submit(gpus=gpus).job_class_id)
         with snapshot.load(NOW) as seen:
             later, changed = seen.heads.changed(mark)
 
-    assert changed == fresh
-    assert seen.heads.changed(later)[1] == set()
+    assert changed == frozenset(fresh)
+    assert seen.heads.changed(later)[1] == frozenset()
     assert seen.heads.changed(object())[1] is None
 
 
