@@ -110,7 +110,10 @@ class Field:
     def _scalar(self) -> str:
         if not isinstance(self._node, yaml.ScalarNode):
             raise self.wrong("must be a single value")
-        return str(self._node.value)
+        said = str(self._node.value)
+        if not said.isascii() and any("\ud800" <= letter <= "\udfff" for letter in said):
+            raise self.wrong("half of a pair of characters is no text")
+        return said
 
     def text(self) -> str:
         """Return a name or other text; numbers are taken as they are written."""

@@ -1,6 +1,7 @@
 """Runs scenario files through the production admission rules."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -25,8 +26,13 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object a file on standard output")
 
     def handle(self, *, files: list[Path], json: bool, **_: object) -> None:
-        """Run each file; the worst outcome decides the exit status."""
-        status = max(self._run(path, as_object=json) for path in files)
+        """Run each file; the worst outcome decides the exit status. Who stops reading wants no more."""
+        try:
+            status = max(self._run(path, as_object=json) for path in files)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = 1
         if status:
             sys.exit(status)
 
