@@ -136,10 +136,12 @@ def test_a_firm_job_claims_what_its_guarantee_covers() -> None:
     assert (decided.started(), decided.victims()) == ([job], [guest])
 
 
-def test_a_claim_within_the_team_whose_victims_need_time_is_a_borrowers() -> None:
+@pytest.mark.parametrize(("guaranteed", "standing"), [(0, Standing.BORROWER), (2, Standing.GUARANTEED)])
+def test_a_claim_within_the_team_stands_by_what_the_team_uses_then(guaranteed: int, standing: Standing) -> None:
     site = Site()
     site.node(2)
-    team = site.team(2)
+    team = site.team(guaranteed)
+    site.team(2 - guaranteed)
     site.queues[0] = replace(site.queues[0], preempt_within_team=True)
     low = site.runs(team, 1, units=2, priority=-1, grace=MINUTE)
     job = site.waits(team, 2, gang=1)
@@ -147,7 +149,7 @@ def test_a_claim_within_the_team_whose_victims_need_time_is_a_borrowers() -> Non
     decided = site.decide()
 
     (claim,) = decided.outcome.claims
-    assert (decided.victims(), claim.job, claim.standing) == ([low], job, Standing.BORROWER)
+    assert (decided.victims(), claim.job, claim.standing) == ([low], job, standing)
     assert decided.outcome.evictions[0].rule == "within team"
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from queues.admission.world import HOUR, MINUTE, Group, Hold, Placed, Quota, Standing
+from queues.admission.world import HOUR, MINUTE, Group, Hold, JobShape, Placed, Quota, Standing
 from tests.admission.site import NOW, Decided, Site
 
 
@@ -172,6 +172,45 @@ def test_a_claim_that_a_planned_start_does_not_mind_succeeds_beside_it() -> None
 
     assert (decided.started(), decided.victims()) == ([job], [guest])
     assert planned(decided) == {holder: (NOW + HOUR, [1])}
+
+
+def test_a_claim_counts_no_room_twice_that_a_planned_start_takes_over_from_its_victim() -> None:
+    site = Site()
+    site.node(4, labels=(("ib", "yes"),))
+    site.node(4)
+    holding, claiming, borrower = site.team(4), site.team(2), site.team()
+    site.runs(holding, 1, units=2, ends_by=NOW + HOUR)
+    site.runs(borrower, 1, units=2, ends_by=NOW + 30 * MINUTE)
+    holder = site.waits(holding, 4, gang=1, minutes=60, labels=(("ib", "yes"),))
+    site.holds_on(holder, 1, at=NOW + HOUR)
+    site.waits(claiming, 2, gang=1, labels=(("ib", "yes"),))
+
+    decided = site.decide()
+
+    assert (decided.started(), decided.victims()) == ([], [])
+    assert planned(decided) == {holder: (NOW + HOUR, [1])}
+
+
+def test_surplus_that_a_planned_start_takes_back_is_for_nobody_who_stays_longer() -> None:
+    site = Site()
+    site.node(4, labels=(("ib", "yes"),))
+    site.node(6)
+    holding, borrower, growing = site.team(4), site.team(), site.team()
+    site.runs(holding, 1, units=2, ends_by=NOW + HOUR)
+    site.runs(growing, 2, units=2, shape=JobShape.ELASTIC)
+    group = replace(site.attempts[1].groups[0], most=2)
+    surplus = (Placed(group=0, node=1, tasks=1),)
+    site.attempts[1] = replace(site.attempts[1], groups=(group,), surplus=surplus)
+    holder = site.waits(holding, 4, gang=1, minutes=60, labels=(("ib", "yes"),))
+    site.holds_on(holder, 1, at=NOW + HOUR)
+    site.waits(borrower, 2, gang=1, user=1, minutes=1, labels=(("ib", "yes"),))
+    short = site.waits(borrower, 2, gang=1, user=2, limit=30, labels=(("ib", "yes"),))
+
+    decided = site.decide()
+
+    assert [(row.job, row.placed) for row in decided.outcome.evictions] == [(short, surplus)]
+    assert decided.nodes(short) == {1: 1}
+    assert planned(decided)[holder] == (NOW + HOUR, [1])
 
 
 def test_who_ends_in_time_starts_on_held_nodes_when_another_has_taken_what_was_free_beside_them() -> None:
