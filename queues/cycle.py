@@ -26,7 +26,7 @@ LONGEST_RUN_SECONDS = 20.0
 # After a turn the loop rests so many times as long as that took: a stream of wake-ups is answered by fewer, fuller
 # turns, and what it admitted gets its share of the machine.
 BREATH = 2
-LONGEST_BREATH_SECONDS = 0.25
+LONGEST_BREATH_SECONDS = 0.5
 
 Clock = Callable[[], datetime]
 Decide = Callable[[World, Heads], rules.Outcome]

@@ -55,7 +55,9 @@ def launches_of(waves: Sequence[Wave]) -> dict[int, Launch]:
     The waves come with job, team, queue, priority class and base.
     """
     tasks: dict[int, list[Task]] = defaultdict(list)
-    for task in Task.objects.filter(wave__in=waves).select_related("node").order_by("wave_id", "group", "pod_index"):
+    rows = Task.objects.filter(wave__in=waves).select_related("node").order_by("wave_id", "group", "pod_index")
+    # Of a node only what a launch tells is read, once for each of its tasks.
+    for task in rows.only("wave_id", "group", "index", "pod_index", "node__name", "node__labels"):
         tasks[task.wave_id].append(task)
     groups: dict[int, list[TaskGroup]] = defaultdict(list)
     for group in TaskGroup.objects.filter(job__in=[wave.job_id for wave in waves]).order_by("job_id", "index"):

@@ -3,7 +3,7 @@
 Feeding the same view again changes nothing. What is unknown has not failed; units are free when pods have ended.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -60,7 +60,7 @@ def follow(cluster: int, view: View, *, now: datetime) -> Findings:
     """Bring those rows in line that changes have touched since the last pass."""
     places = observe(cluster, view, now=now, names=view.machines)
     touched = Wave.objects.filter(cluster_id=cluster, state__in=HOLDING, uid__in=valid_uids(view.waves))
-    findings = _follow(touched, view, places, now)
+    findings = _take(touched, view, places, now)
     # A pod whose task held is accounted for, before and after: of our pods only the others are counted.
     odd = {node for key, nodes in view.active.items() if key not in findings.held for node in nodes}
     counted = view.machines | view.places | odd
@@ -79,32 +79,49 @@ def awaits_list(cluster: int, view: View) -> bool:
 
 
 def _follow(waves: QuerySet[Wave], view: View, places: Places, now: datetime) -> Findings:
+    """Look at waves of which most are as they should be, then once more at the others with their jobs locked."""
     findings = Findings()
-    # Of thousands of rows most are as they should be: what is large and not looked at is left where it is.
+    # What is large and not looked at is left where it is.
     light = waves.select_related("job").defer("job__spec", "job__labels", "wish_error").order_by("id")
+    sights = [look(wave, tasks, view, places, now=now) for wave, tasks in _with_tasks(light)]
+    _note(sights, places, findings)
+    moves = [sight for sight in sights if sight.moves]
+    going = {sight.wave.id: sight.wave.job_id for sight in moves if smooth.goes_well(sight)}
+    moved = smooth.move_all(going, partial(look, view=view, places=places, now=now), now=now)
+    rough = [sight for sight in moves if sight.wave.id not in going]
+    _act(moved, [*rough, *moved.left], view, places, now, findings)
+    return findings
+
+
+def _take(touched: QuerySet[Wave], view: View, places: Places, now: datetime) -> Findings:
+    """Look at waves with their jobs locked at once: changes came, so nearly all of them move."""
+    findings = Findings()
+    ids = dict(touched.order_by("id").values_list("id", "job_id"))
+    moved = smooth.move_all(ids, partial(look, view=view, places=places, now=now), now=now)
+    _note(moved.sights, places, findings)
+    _act(moved, moved.left, view, places, now, findings)
+    return findings
+
+
+def _note(sights: Iterable[Sight], places: Places, findings: Findings) -> None:
+    """Note what held as it was looked at, and which pods may go to their nodes."""
     gated: list[tuple[Task, PodSeen]] = []
-    going: list[Sight] = []
-    rough: list[Sight] = []
-    for wave, tasks in _with_tasks(light):
-        uid = str(wave.uid)
-        findings.held |= {(uid, task.group, task.pod_index) for task in tasks if task.state in TASK_HOLDING}
-        sight = look(wave, tasks, view, places, now=now)
+    for sight in sights:
+        uid = str(sight.wave.uid)
+        findings.held |= {(uid, task.group, task.pod_index) for task in sight.tasks if task.state in TASK_HOLDING}
         gated += _gated(sight)
-        if sight.moves:
-            (going if smooth.goes_well(sight) else rough).append(sight)
     findings.pins += _pins(gated, places)
-    for start in range(0, len(going), smooth.BATCH):
-        moved = smooth.move(
-            going[start : start + smooth.BATCH], partial(look, view=view, places=places, now=now), now=now
-        )
-        findings.jobs |= moved.jobs
-        findings.freed |= moved.ended
-        findings.wishes |= moved.due
-        rough += moved.left
-    findings.wishes |= bool(rough)
+
+
+def _act(
+    moved: smooth.Moved, rough: Sequence[Sight], view: View, places: Places, now: datetime, findings: Findings
+) -> None:
+    """Note what has moved together, and move the others one by one."""
+    findings.jobs |= moved.jobs
+    findings.freed |= moved.ended
+    findings.wishes |= moved.due or bool(rough)
     for sight in rough:
         _move(sight, view, places, now, findings)
-    return findings
 
 
 def _adopt(findings: Findings, found: adoption.Adopted) -> None:

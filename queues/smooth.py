@@ -4,9 +4,10 @@ Whatever else a sight shows (a failure, a refusal, a wave on its way out) goes o
 that go as hoped both do the same.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from django.conf import settings
@@ -31,11 +32,12 @@ Look = Callable[[Wave, Sequence[Task]], Sight]
 
 @dataclass(slots=True, kw_only=True)
 class Moved:
-    """What became of some sights: jobs that moved, tasks that ended, and the sights that are to go one by one.
+    """What became of some waves: jobs that moved, tasks that ended, and the sights that are to go one by one.
 
-    ``due``: clusters can be told at once to remove what has ended.
+    ``sights`` are all of them as they were, ``due``: clusters can be told at once to remove what has ended.
     """
 
+    sights: list[Sight] = field(default_factory=list)
     jobs: set[int] = field(default_factory=set)
     ended: bool = False
     due: bool = False
@@ -55,11 +57,18 @@ def goes_well(sight: Sight) -> bool:
     )
 
 
-def move(sights: Sequence[Sight], look: Look, *, now: datetime) -> Moved:
-    """Look again with the jobs locked, then write what is new of those that still go well."""
+def move_all(waves: Mapping[int, int], look: Look, *, now: datetime) -> Moved:
+    """Look at waves (with their jobs) while the jobs are locked, and write what is new of those that go well."""
     moved = Moved()
+    for start in range(0, len(waves), BATCH):
+        _move(dict(islice(waves.items(), start, start + BATCH)), look, moved, now=now)
+    return moved
+
+
+def _move(waves: Mapping[int, int], look: Look, moved: Moved, *, now: datetime) -> None:
     with transaction.atomic():
-        fresh = [sight for sight in _again(sights, look) if sight.moves]
+        sights = list(_locked(waves, look))
+        fresh = [sight for sight in sights if sight.moves]
         tasks_of = _totals(sight.wave.job_id for sight in fresh if not sight.holds)
         going: list[Sight] = []
         for sight in fresh:
@@ -68,22 +77,22 @@ def move(sights: Sequence[Sight], look: Look, *, now: datetime) -> Moved:
             (going if whole and goes_well(sight) else moved.left).append(sight)
         if going:
             _write(going, now)
-    moved.jobs = {sight.wave.job_id for sight in going}
-    moved.ended = any(sight.ended for sight in going)
-    moved.due = not settings.TIDEGATE_KEEP_SECONDS and any(not sight.holds for sight in going)
-    return moved
+    moved.sights += sights
+    moved.jobs |= {sight.wave.job_id for sight in going}
+    moved.ended |= any(sight.ended for sight in going)
+    moved.due |= not settings.TIDEGATE_KEEP_SECONDS and any(not sight.holds for sight in going)
 
 
-def _again(sights: Sequence[Sight], look: Look) -> Iterable[Sight]:
-    """Yield the sights anew from rows that are locked: jobs, then waves, each in order of their ids."""
-    ids = {sight.wave.id for sight in sights}
-    light = Job.objects.filter(id__in={sight.wave.job_id for sight in sights}).defer("spec", "labels").order_by("id")
+def _locked(waves: Mapping[int, int], look: Look) -> Iterable[Sight]:
+    """Yield what is seen of rows that are locked: jobs, then waves, each in order of their ids."""
+    ids = list(waves)
+    light = Job.objects.filter(id__in=set(waves.values())).defer("spec", "labels").order_by("id")
     jobs = {job.id: job for job in light.select_related("queue").select_for_update(of=("self",), no_key=True)}
-    waves = list(Wave.objects.filter(id__in=ids).order_by("id").select_for_update(no_key=True))
-    tasks: dict[int, list[Task]] = {wave.id: [] for wave in waves}
+    rows = list(Wave.objects.filter(id__in=ids).order_by("id").select_for_update(no_key=True))
+    tasks: dict[int, list[Task]] = {wave.id: [] for wave in rows}
     for task in Task.objects.filter(wave__in=ids).order_by("id"):
         tasks[task.wave_id].append(task)
-    for wave in waves:
+    for wave in rows:
         wave.job = jobs[wave.job_id]
         yield look(wave, tasks[wave.id])
 

@@ -32,7 +32,7 @@ Clock = Callable[[], datetime]
 # Changes that come within this are taken together; where many come, within twice the time that the last ones took, so
 # that fewer, fuller passes follow a cluster that is busy.
 WINDOW_SECONDS = 0.05
-LONGEST_WINDOW_SECONDS = 0.25
+LONGEST_WINDOW_SECONDS = 0.5
 # A watch is opened anew this often, so that one that fell silent, or was left, does not stay.
 STREAM_SECONDS = 10.0
 LOOK_SECONDS = 1.0
