@@ -1,97 +1,156 @@
 """The world at later times, as far as sure ends tell: what is free then, and whose quota is left (SEMANTICS 7)."""
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Generic, TypeVar
 
 from queues.admission.board import Board
-from queues.admission.nodes import Ground
-from queues.admission.quota import Line, units_of
-from queues.admission.rooms import NOTHING, negative, rooms, rooms_of
-from queues.admission.world import Attempt, Claim, Milliseconds
+from queues.admission.nodes import Ground, Room
+from queues.admission.plans import Case
+from queues.admission.quota import Line, Tree, units_of
+from queues.admission.rooms import negative, rooms, rooms_of
+from queues.admission.shapes import Needs, Option
+from queues.admission.usage import copies
+from queues.admission.world import Attempt, Milliseconds, Placed, Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """What comes back at a time: room on nodes, units of a team's quota and a user's limit.
+
+    ``frees``: until then something runs on the nodes. ``limited`` are the teams in which the user's units count,
+    ``elsewhere`` units on nodes that are not usable.
+    """
+
+    at: Milliseconds
+    rooms: dict[int, Room] = field(default_factory=dict)
+    frees: bool = False
+    place: int = 0
+    limited: tuple[int, ...] = ()
+    user: int = 0
+    units: dict[int, int] = field(default_factory=dict)
+    elsewhere: dict[int, int] = field(default_factory=dict)
+    firm: bool = False
+
+
+class Given:
+    """What has come back of quotas and limits by a time."""
+
+    def __init__(self, lines: dict[int, Line]) -> None:
+        """Start with nothing given back and this usage."""
+        self.lines = lines
+        self.ended: dict[tuple[int, int], int] = {}
+        self.ended_of_user: dict[tuple[int, int], int] = {}
+
+    def copy(self) -> "Given":
+        """Return the same, to go its own way."""
+        other = Given(copies(self.lines))
+        other.ended, other.ended_of_user = self.ended.copy(), self.ended_of_user.copy()
+        return other
+
+    def end(self, end: End) -> None:
+        """Let something give back what it uses."""
+        place, user = end.place, end.user
+        for flavor, units in end.units.items():
+            self.lines[flavor].take(place, -units)
+            if end.firm:
+                self.lines[flavor].take_firm(place, -units)
+            self.ended[place, flavor] = self.ended.get((place, flavor), 0) + units
+            for node in end.limited:
+                self.ended_of_user[node, user] = self.ended_of_user.get((node, user), 0) + units
+        for flavor, units in end.elsewhere.items():
+            self.lines[flavor].install(-units)
+
+
+class Space:
+    """What has become free on nodes by a time; ``freed`` are the nodes on which something has ended."""
+
+    def __init__(self, ground: Ground, freed: set[int]) -> None:
+        """Start with this room."""
+        self.ground = ground
+        self.freed = freed
+
+    def copy(self) -> "Space":
+        """Return the same, to go its own way."""
+        return Space(self.ground.copy(), self.freed.copy())
+
+    def end(self, end: End) -> None:
+        """Let something leave its nodes."""
+        for node, room in end.rooms.items():
+            self.ground.shift(node, room)
+        if end.frees:
+            self.freed.update(end.rooms)
+
+
+State = TypeVar("State", Given, Space)
+
+
+class Steps(Generic[State]):
+    """States after the first so many ends, each made from the one before it that is known already."""
+
+    def __init__(self, ends: list[End], start: State) -> None:
+        """Know the state before all ends."""
+        self._ends = ends
+        self._counts = [0]
+        self._states: list[State] = [start]
+
+    def after(self, count: int) -> State:
+        """Return the state after so many ends; the caller leaves it as it is."""
+        index = bisect_right(self._counts, count)
+        state = self._states[index - 1]
+        done = self._counts[index - 1]
+        if done < count:
+            state = state.copy()
+            for end in self._ends[done:count]:
+                state.end(end)
+            self._counts.insert(index, count)
+            self._states.insert(index, state)
+        return state
 
 
 class Future:
     """The world at one time: all attempts that surely end by then have ended, and surplus is taken back."""
 
-    def __init__(self, board: Board, at: Milliseconds, ground: Ground, lines: dict[int, Line]) -> None:
-        """``ground`` is the room when all that leaves has gone, ``lines`` the usage without surplus."""
-        self._board = board
-        self.ended: dict[tuple[int, int], int] = {}
-        self.ended_of_user: dict[tuple[int, int], int] = {}
-        self.freed: set[int] = set()
-        self.lines = lines
-        self._ground = ground
-        self._shown: Ground | None = None
-        self._avoided: frozenset[int] = frozenset()
-        for until, room_of in board.leaving_until:
-            if until > at:
-                for node, room in room_of.items():
-                    ground.shift(node, negative(room))
-        for attempt in board.running.values():
-            if attempt.surplus:
-                for node, room in rooms_of(attempt, attempt.surplus).items():
-                    ground.shift(node, room)
-            if attempt.ends_by is None or attempt.ends_by > at:
-                continue
-            left = board.staying(attempt)
-            for node, room in rooms_of(left, left.placed).items():
-                ground.shift(node, room)
-                self.freed.add(node)
-            self.give_back(left)
-        for claim in board.claims.values():
-            ends = board.claim_ends[claim.id]
-            if ends is not None and ends <= at:
-                self._end_claim(claim)
-        for entry in board.log:
-            if entry.ends is not None and entry.ends <= at:
-                for node, room in rooms(entry.option, entry.placed).items():
-                    ground.shift(node, room)
-                    self.freed.add(node)
-                for flavor, units in entry.option.needs:
-                    self._end(entry.case.place, flavor, entry.user, units, firm=entry.case.shape.firm)
+    def __init__(self, tree: Tree, now: dict[int, Line], given: Given, spaces: Steps[Space], count: int) -> None:
+        """``now`` is the usage without surplus before anything ends; room is looked at when it is asked for."""
+        self._tree = tree
+        self._now = now
+        self._spaces = spaces
+        self._count = count
+        self._standings: dict[tuple[int, Needs], tuple[Standing, int | None]] = {}
+        self.lines = given.lines
+        self.ended = given.ended
+        self.ended_of_user = given.ended_of_user
 
-    def _end_claim(self, claim: Claim) -> None:
-        """Let a claimant have started and ended; who has yet to go for it had gone from the first."""
-        board, option = self._board, self._board.option_of(claim)
-        job_class = board.classes[claim.job_class]
-        case = board.case(job_class)
-        for node, room in rooms(option, claim.placed).items():
-            self._ground.shift(node, room)
-            self.freed.add(node)
-        for flavor, units in option.needs:
-            self._end(case.place, flavor, claim.user, units, firm=case.shape.firm)
+    @cached_property
+    def space(self) -> Space:
+        """Return the room then; the caller leaves it as it is."""
+        return self._spaces.after(self._count)
 
-    def _end(self, place: int, flavor: int, user: int, units: int, *, firm: bool) -> None:
-        self.lines[flavor].take(place, -units)
-        if firm:
-            self.lines[flavor].take_firm(place, -units)
-        self.ended[place, flavor] = self.ended.get((place, flavor), 0) + units
-        for node in self._board.tree.counting[place]:
-            self.ended_of_user[node, user] = self.ended_of_user.get((node, user), 0) + units
+    def standing(self, place: int, needs: Needs) -> tuple[Standing, int | None]:
+        """Return what a job rests on once its own team's attempts have ended, and the highest node within which."""
+        known = self._standings.get((place, needs))
+        if known is None:
+            known = self._standings[place, needs] = standing_of(self._tree, self._now, place, needs, self.ended)
+        return known
 
-    def give_back(self, attempt: Attempt) -> None:
-        """Let an attempt give back what it uses of quotas and limits."""
-        board, firm = self._board, not (attempt.borrow and attempt.preemptible)
-        place = board.tree.number[attempt.team]
-        for flavor, units in units_of(attempt, attempt.placed).items():
-            self._end(place, flavor, attempt.user, units, firm=firm)
-        for flavor, units in board.elsewhere(attempt, attempt.placed).items():
-            self.lines[flavor].install(-units)
 
-    def as_free_before(self) -> set[int]:
-        """Return the nodes on which nothing ends until then."""
-        return set(self._ground.where) - self.freed
-
-    def ground(self, avoid: Iterable[int]) -> Ground:
-        """Return the room without some nodes; the caller leaves it as it is."""
-        wanted = frozenset(avoid)
-        if self._shown is None or not self._avoided <= wanted:
-            self._shown, self._avoided = self._ground.copy(), frozenset()
-        for node in wanted - self._avoided:
-            if node in self._shown.where:
-                self._shown.set(node, NOTHING)
-        self._avoided = wanted
-        return self._shown
+def standing_of(
+    tree: Tree, lines: dict[int, Line], place: int, needs: Needs, gone: dict[tuple[int, int], int]
+) -> tuple[Standing, int | None]:
+    """Return what a job rests on without units of its team that are gone, and the highest node within which it is."""
+    nodes = []
+    for flavor, units in needs:
+        line, own = lines[flavor], gone.get((place, flavor), 0)
+        line.take(place, -own)
+        nodes.append(line.within(place, units))
+        line.take(place, own)
+    known = [node for node in nodes if node is not None]
+    if len(known) < len(nodes):
+        return Standing.BORROWER, None
+    return Standing.GUARANTEED, min(known, key=lambda node: len(tree.path[node]), default=place)
 
 
 class Futures:
@@ -100,13 +159,13 @@ class Futures:
     def __init__(self, board: Board) -> None:
         """Look at the board as it is now."""
         self._board = board
-        self._known: dict[Milliseconds, Future] = {}
+        self._known: dict[int, Future] = {}
 
     @cached_property
     def without_surplus(self) -> dict[int, Line]:
         """Return the quota lines with all surplus taken back."""
         board = self._board
-        lines = {flavor: line.copy() for flavor, line in board.lines.items()}
+        lines = copies(board.lines)
         for attempt in board.running.values() if board.with_surplus else ():
             if attempt.surplus:
                 for flavor, units in units_of(attempt, attempt.surplus).items():
@@ -125,14 +184,93 @@ class Futures:
         ends |= {at for at in board.claim_ends.values() if at is not None}
         return sorted({now, *(at for at in ends if at > now)})
 
+    @cached_property
+    def last(self) -> Future:
+        """Return the world when all that surely ends has ended."""
+        return self.at(self.times[-1])
+
     def at(self, at: Milliseconds) -> Future:
         """Return the world at a time."""
-        known = self._known.get(at)
+        count = bisect_right(self._ends, at, key=_at)
+        known = self._known.get(count)
         if known is None:
-            board = self._board
-            gone = [row for row in board.leaving if row.ends_by is None or row.ends_by <= at]
-            lines = {flavor: line.copy() for flavor, line in self.without_surplus.items()}
-            known = self._known[at] = Future(board, at, board.later(), lines)
-            for attempt in gone:
-                known.give_back(attempt)
+            given = self._givens.after(count)
+            known = self._known[count] = Future(self._board.tree, self.without_surplus, given, self._spaces, count)
         return known
+
+    @cached_property
+    def _ends(self) -> list[End]:
+        return sorted(_ends(self._board), key=_at)
+
+    @cached_property
+    def _givens(self) -> Steps[Given]:
+        return Steps(self._ends, Given(copies(self.without_surplus)))
+
+    @cached_property
+    def _spaces(self) -> Steps[Space]:
+        board = self._board
+        ground = board.later()
+        for _, room_of in board.leaving_until:
+            for node, room in room_of.items():
+                ground.shift(node, negative(room))
+        for attempt in board.running.values() if board.with_surplus else ():
+            for node, room in rooms_of(attempt, attempt.surplus).items():
+                ground.shift(node, room)
+        return Steps(self._ends, Space(ground, set()))
+
+
+def _at(end: End) -> Milliseconds:
+    return end.at
+
+
+def _ends(board: Board) -> Iterator[End]:
+    """Yield what surely ends of all that runs, leaves, is claimed, and was admitted in this cycle."""
+    for until, room_of in board.leaving_until:
+        yield End(at=until, rooms=room_of)
+    for attempt in board.leaving:
+        yield _end_of(board, attempt, board.world.now if attempt.ends_by is None else attempt.ends_by)
+    for attempt in board.running.values():
+        if attempt.ends_by is not None:
+            left = board.staying(attempt)
+            yield _end_of(board, left, attempt.ends_by, rooms_of(left, left.placed))
+    for claim in board.claims.values():
+        ends = board.claim_ends[claim.id]
+        if ends is not None:
+            # The claimant has started and ended; who has yet to go for it had gone from the first.
+            case = board.case(board.classes[claim.job_class])
+            yield _start_ends(board, case, board.option_of(claim), claim.placed, claim.user, ends)
+    for entry in board.log:
+        if entry.ends is not None:
+            yield _start_ends(board, entry.case, entry.option, entry.placed, entry.user, entry.ends)
+
+
+def _end_of(board: Board, attempt: Attempt, at: Milliseconds, room_of: dict[int, Room] | None = None) -> End:
+    """Return an attempt's end, with its room or without."""
+    place = board.tree.number[attempt.team]
+    return End(
+        at=at,
+        rooms=room_of or {},
+        frees=room_of is not None,
+        place=place,
+        limited=board.tree.counting[place],
+        user=attempt.user,
+        units=units_of(attempt, attempt.placed),
+        elsewhere=board.elsewhere(attempt, attempt.placed),
+        firm=not (attempt.borrow and attempt.preemptible),
+    )
+
+
+def _start_ends(
+    board: Board, case: Case, option: Option, placed: tuple[Placed, ...], user: int, at: Milliseconds
+) -> End:
+    """Return the end of what starts now or will have."""
+    return End(
+        at=at,
+        rooms=rooms(option, placed),
+        frees=True,
+        place=case.place,
+        limited=board.tree.counting[case.place],
+        user=user,
+        units=dict(option.needs),
+        firm=case.shape.firm,
+    )

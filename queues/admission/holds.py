@@ -1,20 +1,18 @@
 """Bounded wait: planned starts, and whose hold comes first (SEMANTICS 7)."""
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from heapq import merge
 from itertools import chain
 
 from queues.admission.board import Board
-from queues.admission.futures import Future, Futures
-from queues.admission.holders import Holder, as_hold, as_waiting, backs_off, holder_of, tired
+from queues.admission.futures import Future, standing_of
+from queues.admission.holders import Holder, as_hold, as_waiting, holder_of, tired
 from queues.admission.named import NamedSets
-from queues.admission.nodes import Room
-from queues.admission.placement import witness
+from queues.admission.outlooks import Outlooks, binds, within_limit
 from queues.admission.plans import Plan
-from queues.admission.quota import ROOT, Line, units_of
+from queues.admission.quota import ROOT, units_of
 from queues.admission.record import Record
-from queues.admission.rooms import minus, negative, rooms
+from queues.admission.search import Search, planned
 from queues.admission.shapes import Option
 from queues.admission.shares import Share, borrowed
 from queues.admission.world import Hold, Milliseconds, Placed, Standing, Waiting
@@ -28,263 +26,48 @@ class Planner:
         self._board = board
         self._record = record
         self.sets = NamedSets(board)
-        self._futures = Futures(board)
+        self._outlooks = Outlooks(board)
         self._shares = {
             place: Share(borrowed(board.hard, place), board.tree.weight[place])
             for place in range(1, len(board.tree.parent))
         }
 
-    def plan(
-        self, holder: Holder, option: Option, avoid: frozenset[int], than: Plan | None = None, *, alone: bool = False
-    ) -> Plan | None:
-        """Return the best start that can be planned without the nodes to avoid (better ``than`` one that is known).
+    def _search(
+        self, holder: Holder, option: Option, avoid: frozenset[int] = frozenset(), *, alone: bool = False
+    ) -> Search:
+        return Search(self._board, self._outlooks, holder, option, avoid, alone=alone)
 
-        One inside the guarantee is better than an earlier one that borrows, and the own guarantee better than a
-        department's: fewer may move it. Nodes on which something ends until then come first, so that a hold leaves
-        alone what is free before. ``alone``: as if nobody else held.
-        """
-        last = self._futures.at(self._futures.times[-1])
-        _, node = self._standing(holder, option, last.ended)
-        for rank in range(self._rank(holder, node), self._rank(holder, None) + 1):
-            before = None if than is None or than.rank != rank else than.at
-            at = self._earliest_time(holder, option, avoid, before, rank, alone=alone)
-            if at is not None:
-                elsewhere = avoid | self._futures.at(at).as_free_before()
-                beside = self._try(holder, option, at, elsewhere, rank=rank, alone=alone)
-                return self._try(holder, option, at, avoid, rank=rank, alone=alone) if beside is None else beside
-            if than is not None and than.rank == rank:
-                return None
-        return None
-
-    def _rank(self, holder: Holder, node: int | None) -> int:
-        """Return how far above its leaf the node is within which a job is inside; None: it borrows, above all."""
-        path = self._board.tree.path[holder.asker.case.place]
-        return len(path) if node is None else path.index(node)
-
-    def _earliest_time(
-        self,
-        holder: Holder,
-        option: Option,
-        avoid: frozenset[int],
-        before: Milliseconds | None,
-        rank: int,
-        *,
-        alone: bool,
-    ) -> Milliseconds | None:
-        times = self._futures.times
-        if before is not None:
-            times = times[: bisect_left(times, before)]
-        if not times or self._try(holder, option, times[-1], avoid, rank=rank, alone=alone) is None:
-            return self._beside_others(holder, option, avoid, before, rank, alone=alone)
-        low, high = 0, len(times) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self._try(holder, option, times[middle], avoid, rank=rank, alone=alone) is None:
-                low = middle + 1
-            else:
-                high = middle
-        beside = self._beside_others(holder, option, avoid, times[low], rank, alone=alone)
-        return times[low] if beside is None else beside
-
-    def _beside_others(
-        self,
-        holder: Holder,
-        option: Option,
-        avoid: frozenset[int],
-        before: Milliseconds | None,
-        rank: int,
-        *,
-        alone: bool,
-    ) -> Milliseconds | None:
-        """Return the earliest planned start of somebody else, together with which the job could start as well."""
-        if alone:
-            return None
-        taken = {plan.at for plan in self._board.plans if plan.at is not None and plan.job != holder.job.id}
-        for at in sorted(at for at in taken if before is None or at < before):
-            if self._try(holder, option, at, avoid, rank=rank) is not None:
-                return at
-        return None
-
-    def _standing(self, holder: Holder, option: Option, own: dict[tuple[int, int], int]) -> tuple[Standing, int | None]:
-        """Return what the job rests on without units of its own team, and the highest node within which it is."""
-        tree, place = self._board.tree, holder.asker.case.place
-        nodes = []
-        for flavor, units in option.needs:
-            line, gone = self._futures.without_surplus[flavor], own.get((place, flavor), 0)
-            line.take(place, -gone)
-            nodes.append(line.within(place, units))
-            line.take(place, gone)
-        known = [node for node in nodes if node is not None]
-        if len(known) < len(nodes):
-            return Standing.BORROWER, None
-        return Standing.GUARANTEED, min(known, key=lambda node: len(tree.path[node]), default=place)
-
-    def _allowed(
-        self, holder: Holder, option: Option, future: Future, lines: dict[int, Line], standing: Standing
-    ) -> bool:
-        """Whether limits and quota will let the job start then."""
-        case = holder.asker.case
-        if not self._user_has_room(holder, option, future):
-            return False
-        if standing is Standing.BORROWER and not self._may_borrow(holder):
-            return False
-        if not self._within_limits(holder, option, lines):
-            return False
-        for flavor, units in option.needs:
-            line = lines[flavor]
-            if line.available(case.place) < units or (case.shape.firm and not line.covers(case.place, units)):
-                return False
-        return True
-
-    def _leaves_quota(self, holder: Holder, option: Option, at: Milliseconds, minded: list[Plan]) -> bool:
-        """Whether later planned starts would still find their quota if the job started then: else it could not."""
-        asker, now = holder.asker, self._board.world.now
-        until = None if asker.ends is None else at + asker.ends - now
-        later = [plan for plan in minded if plan.at is not None and at < plan.at and (until is None or until > plan.at)]
-        return self._board.leaves_quota(asker, option, later)
-
-    def _within_limits(self, holder: Holder, option: Option, lines: dict[int, Line]) -> bool:
-        """Whether no team's limit stands against the job with this in use, and what may not borrow is inside."""
-        place, lent = holder.asker.case.place, self._may_borrow(holder)
-        return all(
-            lines[flavor].limited_by(place, units) is None and (lent or lines[flavor].within(place, units) is not None)
-            for flavor, units in option.needs
-        )
-
-    def _user_has_room(self, holder: Holder, option: Option, future: Future) -> bool:
-        """Whether the user's limits will leave room then."""
-        board, place, user = self._board, holder.asker.case.place, holder.job.user
-        ended: dict[int | None, int] = {
-            node: future.ended_of_user.get((node, user), 0) for node in board.tree.counting[place]
-        }
-        ended[None] = ended[place]
-        room = board.user_room(board.queues[holder.job_class.queue], user, ended)
-        return room is None or room >= option.units
-
-    def _may_borrow(self, holder: Holder) -> bool:
-        """Whether the job may start outside its guarantee: it wants to, has the limit needed, does not back off."""
-        queue = self._board.queues[holder.job_class.queue]
-        if not holder.asker.case.shape.ask.borrow or (queue.limit_needed_to_borrow and holder.asker.ends is None):
-            return False
-        return not backs_off(self._board, holder.job_class, holder.job)
-
-    def _try(
-        self,
-        holder: Holder,
-        option: Option,
-        at: Milliseconds,
-        avoid: frozenset[int],
-        placed: tuple[Placed, ...] | None = None,
-        *,
-        rank: int | None = None,
-        alone: bool = False,
-    ) -> Plan | None:
-        board, place = self._board, holder.asker.case.place
-        future = self._futures.at(at)
-        lines = {flavor: future.lines[flavor].copy() for flavor, _ in option.needs}
-        standing, node = self._standing(holder, option, future.ended)
-        if rank is not None and self._rank(holder, node) > rank:
-            return None
-        minded = [plan for plan in board.plans if plan.job != holder.job.id and _minds(standing, place, plan)]
-        counted = [plan for plan in minded if plan.in_use_at(at)]
-        for plan in counted:
-            plan.change_in(lines, plan.case.place)
-        if not self._allowed(holder, option, future, lines, standing):
-            return None
-        if not alone and not self._leaves_quota(holder, option, at, minded):
-            return None
-        others = [] if alone else minded
-        together = [plan for plan in others if plan.at == at]
-        ground = future.ground(avoid.union(node for plan in others if plan.at != at for node in plan.needs))
-        if together:
-            ground = ground.copy()
-            for plan in together:
-                for number, room in plan.needs.items():
-                    ground.shift(number, negative(room))
-        if standing is Standing.BORROWER and board.kept:
-            ground = ground.copy()
-            for kept, room in board.kept.items():
-                ground.shift(kept, negative(room))
-        found = witness(ground, option) if placed is None else placed
-        if found is None:
-            return None
-        needs = rooms(option, found)
-        spare: dict[int, Room] = {}
-        for number, room in needs.items():
-            kind = ground.where.get(number)
-            if kind is None:
-                return None
-            spare[number] = minus((kind.units, kind.cpu, kind.memory, kind.pods), room)
-            if any(left < 0 < part for left, part in zip(spare[number], room, strict=True)):
-                return None
-        for flavor, units in option.needs:
-            lines[flavor].take(place, units)
-        plan = self._made(holder, option, found, at, standing, node, needs)
-        plan.spare, plan.lines = spare, lines
-        plan.counted = frozenset(other.job for other in counted)
-        plan.beside = {
-            other.job: {number: room for number, room in other.needs.items() if number in needs} for other in together
-        }
-        return plan
-
-    def _made(
-        self,
-        holder: Holder,
-        option: Option,
-        placed: tuple[Placed, ...],
-        at: Milliseconds | None,
-        standing: Standing,
-        node: int | None,
-        needs: dict[int, Room],
-    ) -> Plan:
-        return Plan(
-            job=holder.job.id,
-            job_class=holder.job_class.id,
-            user=holder.job.user,
-            case=holder.asker.case,
-            option=option,
-            priority=holder.asker.priority,
-            wait_from=holder.job.wait_from,
-            placed=placed,
-            at=at,
-            standing=standing,
-            node=node,
-            rank=self._rank(holder, node),
-            needs=needs,
-            spare={},
-            lines={},
-            counted=frozenset(),
-            beside={},
-            limit=holder.job.limit,
-            grace=holder.job.grace,
-            evictions=holder.job.evictions,
-        )
+    @property
+    def _last(self) -> Future:
+        return self._outlooks.futures.last
 
     def _endless(self, holder: Holder, option: Option, placed: tuple[Placed, ...]) -> Plan | None:
         """Return a hold without a time on a named set, where limits let the job start once others are gone."""
         board = self._board
+        case, last, search = holder.asker.case, self._last, self._search(holder, option)
         own = self._waited_for(holder, option, placed)
-        standing, node = self._standing(holder, option, own)
-        case = holder.asker.case
-        last = self._futures.at(self._futures.times[-1])
-        if not self._user_has_room(holder, option, last):
+        rests_on, node = standing_of(board.tree, self._outlooks.futures.without_surplus, case.place, option.needs, own)
+        if not search.user_has_room(last):
             return None
         lines = {flavor: last.lines[flavor].copy() for flavor, _ in option.needs}
         for flavor, line in lines.items():
             line.take(case.place, last.ended.get((case.place, flavor), 0) - own.get((case.place, flavor), 0))
+        whom = self._outlooks.book.whom(rests_on, case.place)
         for plan in board.plans:
-            if plan.job != holder.job.id and _minds(standing, case.place, plan) and plan.endless():
-                plan.change_in(lines, plan.case.place)
-        if not self._within_limits(holder, option, lines):
+            if binds(plan, whom) and plan.endless():
+                plan.change_in(lines, 1)
+        if not all(
+            within_limit(lines[flavor], case.place, units, lent=search.may_borrow) for flavor, units in option.needs
+        ):
             return None
         if case.shape.firm and not all(last.lines[flavor].covers(case.place, units) for flavor, units in option.needs):
             return None
-        if standing is Standing.BORROWER and not (self._may_borrow(holder) and board.entitled(case, option)):
+        if rests_on is Standing.BORROWER and not (search.may_borrow and board.entitled(case, option)):
             return None
         if tired(board, holder.job, option):
             self._record.tired[holder.job.id] = (holder.job_class, option)
             return None
-        return self._made(holder, option, placed, None, standing, node, rooms(option, placed))
+        return planned(board, holder, option, placed, None, rests_on, node)
 
     def _waited_for(self, holder: Holder, option: Option, placed: tuple[Placed, ...]) -> dict[tuple[int, int], int]:
         """Return the units of the team's own attempts that a named set waits for.
@@ -292,7 +75,7 @@ class Planner:
         They end in time, or lie on nodes of the set on which room lacks.
         """
         place = holder.asker.case.place
-        own = dict(self._futures.at(self._futures.times[-1]).ended)
+        own = dict(self._last.ended)
         nodes = self.sets.lacking(option, placed)
         for attempt in self._board.running.values():
             if self._board.tree.number[attempt.team] != place or attempt.ends_by is not None:
@@ -305,7 +88,7 @@ class Planner:
     def renew(self, jobs: dict[int, Waiting]) -> None:
         """Plan the holds of the world again, in their order; a better plan replaces an old one."""
         board = self._board
-        self._futures = Futures(board)
+        self._outlooks = Outlooks(board)
         given_way: list[Hold] = []
         for hold in board.world.holds:
             job_class = board.classes.get(hold.job_class)
@@ -334,23 +117,23 @@ class Planner:
 
         Those are returned as holds.
         """
-        board = self._board
-        board.drop_plan(plan.job)
-        ways = [] if plan.standing is Standing.BORROWER else board.plans
-        theirs = [row for row in ways if not _minds(plan.standing, plan.case.place, row)]
-        out = [row for row in theirs if not row.needs.keys().isdisjoint(plan.needs)]
-        for row in out:
-            board.drop_plan(row.job)
-        board.plans.append(plan)
+        book = self._outlooks.book
+        known, whom = book.of(plan.job), book.whom(plan.standing, plan.case.place)
+        out = [] if whom is None else [row for row in book.near(plan) if not binds(row, whom) and row is not known]
+        for row in [*out, *([] if known is None else [known])]:
+            book.drop(row)
+            self._board.drop_plan(row.job)
+        book.add(plan)
+        self._board.plans.append(plan)
         return [as_hold(row) for row in out]
 
     def repair(self) -> bool:
         """Plan again what others with a better right have taken away in this cycle; return whether there was any."""
         board = self._board
         broken = [plan for plan in board.plans if plan.broken()]
-        self._futures = Futures(board)
         for plan in broken:
             board.drop_plan(plan.job)
+        self._outlooks = Outlooks(board)
         given_way: list[Hold] = []
         for hold in [as_hold(plan) for plan in broken]:
             given_way += self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
@@ -363,7 +146,7 @@ class Planner:
         option = next((row for row in case.shape.options if row.flavors == hold.flavors), case.shape.options[0])
         old = None
         if hold.at is not None and hold.at >= now:
-            old = self._try(holder, option, hold.at, frozenset(), hold.placed)
+            old = self._search(holder, option).again(hold.at, hold.placed)
         new = self._earliest(holder, frozenset(), old)
         if old is not None and new is None:
             old.moved = hold.moved
@@ -385,7 +168,8 @@ class Planner:
         self, holder: Holder, avoid: frozenset[int], than: Plan | None = None, *, alone: bool = False
     ) -> Plan | None:
         """Return the best plan among the listed flavors: a guaranteed one, then the earliest, ties by list order."""
-        plans = [self.plan(holder, option, avoid, than, alone=alone) for option in holder.asker.case.shape.options]
+        options = holder.asker.case.shape.options
+        plans = [self._search(holder, option, avoid, alone=alone).best(than) for option in options]
         return min((plan for plan in plans if plan is not None), key=_goodness, default=None)
 
     def make(self, holders: list[Holder]) -> None:
@@ -395,9 +179,9 @@ class Planner:
         """
         board = self._board
         most = len(board.ground.where)
+        self._outlooks = Outlooks(board)
         if self._held(most):
             return
-        self._futures = Futures(board)
         blocked: set[int] = set()
         failed: set[object] = set()
         for holder in self.in_order(holders):
@@ -418,11 +202,12 @@ class Planner:
 
     def _held(self, most: int) -> bool:
         """Whether guaranteed demand has all the holds that there may be."""
-        return sum(plan.standing is Standing.GUARANTEED for plan in self._board.plans) >= most
+        return self._outlooks.book.guaranteed >= most
 
     def _held_nodes(self, standing: Standing, place: int) -> frozenset[int]:
         """Return the nodes of the holds that bind a job of this standing and team."""
-        return frozenset(node for plan in self._board.plans if _minds(standing, place, plan) for node in plan.needs)
+        whom = self._outlooks.book.whom(standing, place)
+        return frozenset(node for plan in self._board.plans if binds(plan, whom) for node in plan.needs)
 
     def _new(self, holder: Holder, avoid: frozenset[int], *, alone: bool = False) -> Plan | None:
         plan = self._earliest(holder, avoid, alone=alone)
@@ -441,7 +226,7 @@ class Planner:
 
     def _never_in_time(self, holder: Holder, option: Option) -> bool:
         """Whether no start can be planned even without other holds: what blocks it has no end."""
-        return self.plan(holder, option, frozenset(), alone=True) is None
+        return not self._search(holder, option, alone=True).possible()
 
     def _usable(self, option: Option) -> set[int]:
         ground = self.sets.emptied(())
@@ -458,21 +243,19 @@ class Planner:
 
     def in_order(self, holders: list[Holder]) -> Iterator[Holder]:
         """Yield guaranteed demand first; siblings by what they borrowed as the cycle began; then the longest wait."""
-        ended = self._futures.at(self._futures.times[-1]).ended
         rounds: tuple[list[Holder], list[Holder]] = ([], [])
         standings: dict[object, bool] = {}
         for holder in holders:
             case = holder.asker.case
             if case not in standings:
-                standings[case] = self.guaranteed(holder, ended)
+                standings[case] = self.guaranteed(holder)
             rounds[0 if standings[case] else 1].append(holder)
         return chain.from_iterable(self._merged(ROOT, group) for group in rounds)
 
-    def guaranteed(self, holder: Holder, ended: dict[tuple[int, int], int] | None = None) -> bool:
+    def guaranteed(self, holder: Holder) -> bool:
         """Whether a job will be inside a guarantee once its own team's attempts have ended."""
-        gone = self._futures.at(self._futures.times[-1]).ended if ended is None else ended
-        options = holder.asker.case.shape.options
-        return any(self._standing(holder, option, gone)[0] is Standing.GUARANTEED for option in options)
+        case, last = holder.asker.case, self._last
+        return any(last.standing(case.place, option.needs)[0] is Standing.GUARANTEED for option in case.shape.options)
 
     def _merged(self, node: int, holders: list[Holder]) -> Iterator[Holder]:
         """Yield those below a node in hold order; nobody is sorted in before their line's turn comes."""
@@ -503,11 +286,3 @@ def _cause(old: Plan | None, new: Plan) -> str:
     if old is None:
         return "impossible"
     return "earlier" if _goodness(new)[1] < _goodness(old)[1] else "guaranteed"
-
-
-def _minds(standing: Standing, place: int, plan: Plan) -> bool:
-    """Whether somebody else's plan stands in the way of a job: a borrower's binds no guaranteed demand of other teams.
-
-    In a team who waited longest goes first, whatever the standing.
-    """
-    return standing is Standing.BORROWER or plan.standing is Standing.GUARANTEED or plan.case.place == place

@@ -1,7 +1,7 @@
 """The nodes as the rules count them: equal nodes are one kind, and a kind answers for all its members."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from queues.admission.shapes import Pattern
 from queues.admission.world import Attempt, Labels, Node, NodeState, World
@@ -166,6 +166,22 @@ class Ground:
         other.levels = self.levels
         other.kinds = self.kinds
         other._hosts = self._hosts
+        return other
+
+    def without(self, nodes: Set[int]) -> "Ground":
+        """Return a copy in which nothing is free on some nodes."""
+        other = self.copy()
+        for members in other.members.values():
+            for kind, all_of in list(members.items()):
+                out = [node for node in all_of if node in nodes]
+                if not out:
+                    continue
+                del members[kind]
+                if len(out) < len(all_of):
+                    members[kind] = [node for node in all_of if node not in nodes]
+                none = self.kind(kind.host, 0, 0, 0, 0)
+                members[none] = sorted([*members.get(none, ()), *out])
+                other.where.update(dict.fromkeys(out, none))
         return other
 
     def within(self, prefix: Path, pattern: Pattern) -> Members:

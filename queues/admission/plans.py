@@ -1,9 +1,10 @@
 """Who asks, and what a planned start needs: the values that keeps, holds and claims share."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from queues.admission.nodes import Room
-from queues.admission.quota import Line
+from queues.admission.quota import ROOT, Line
 from queues.admission.rooms import plus
 from queues.admission.shapes import Option, Shape
 from queues.admission.world import Milliseconds, Placed, Standing
@@ -104,17 +105,29 @@ class Plan:
         path = line.tree.path[self.case.place]
         return next((node for node in path if line.usage[node] <= line.subtree[node]), None)
 
+    def margins(self) -> Iterator[tuple[int, int, int]]:
+        """Yield, for flavors and nodes, the most units more with which it still finds its quota and its guarantee."""
+        for flavor, line in self.lines.items():
+            if short(line, self.case.place):
+                continue
+            inside = self.inside(line)
+            for node in (*line.tree.path[self.case.place], ROOT):
+                limit = 0 if node == ROOT else line.borrow[node]
+                if node == inside:
+                    limit = 0
+                if limit is not None:
+                    yield flavor, node, line.subtree[node] + limit - line.usage[node]
+
     def change(self, place: int, units: dict[int, int], sign: int) -> None:
         """Count units in or out of the quota at that time."""
         for flavor, count in units.items():
             if flavor in self.lines:
                 self.lines[flavor].take(place, count * sign)
 
-    def change_in(self, lines: dict[int, Line], place: int) -> None:
-        """Count the plan's ask in the quota of another."""
+    def change_in(self, lines: dict[int, Line], sign: int) -> None:
+        """Count the plan's ask in quota (``sign`` -1: out)."""
         for flavor, units in self.option.needs:
-            if flavor in lines:
-                lines[flavor].take(place, units)
+            lines[flavor].take(self.case.place, sign * units)
 
     def room_beside(self, node: int, jobs: frozenset[int]) -> Room | None:
         """Return what the plan leaves of one of its nodes where of the others only these jobs are minded."""

@@ -183,6 +183,25 @@ def test_whether_only_minimum_run_times_stand_before_a_claim_is_asked_of_one_set
     assert steps(site.world(), site.heads())["_works"] == 1
 
 
+def holding(teams: int) -> Site:
+    """Teams whose nodes are full until one of four times, each with a job that has waited long enough to hold."""
+    site = Site()
+    site.node(8, count=teams)
+    for number in range(teams):
+        team = site.team(8)
+        site.runs(team, number + 1, units=8, ends_by=NOW + (1 + number % 4) * HOUR)
+        site.waits(team, 8, gang=1, minutes=31, limit=HOUR)
+    return site
+
+
+def test_a_planned_start_is_counted_once_in_each_future_and_not_again_for_each_later_one() -> None:
+    few, many = (steps(site.world(), site.heads()) for site in (holding(32), holding(128)))
+
+    # Four times as many plans: counted for each later one it would be 16 times as often.
+    assert few["change_in"] < many["change_in"] <= 6 * few["change_in"]
+    assert few["set"] < many["set"] <= 6 * few["set"]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_remembered_changes_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def both(world: World, heads: Heads, memory: Memory) -> Outcome:

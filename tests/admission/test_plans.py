@@ -83,9 +83,10 @@ def test_a_plan_is_broken_by_quota_that_others_have_taken() -> None:
     plan.change(place, {1: 1}, -1)
     assert not plan.broken()
 
-    plan.change_in({}, place)
-    plan.change_in(board.lines, place)
+    plan.change_in(board.lines, 1)
     assert board.lines[1].usage[place] == 4
+    plan.change_in(board.lines, -1)
+    assert board.lines[1].usage[place] == 0
 
 
 def test_quota_is_short_above_the_limit_or_above_what_is_there() -> None:
