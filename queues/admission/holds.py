@@ -101,7 +101,10 @@ class Planner:
         board.forget_views()
 
     def _replan(self, hold: Hold, holder: Holder) -> list[Hold]:
-        """Plan a hold again; return the borrowers' holds that gave way to it."""
+        """Plan a hold again, the only one of its job; return the borrowers' holds that gave way to it."""
+        known = self._outlooks.book.of(hold.job)
+        if known is not None:
+            self._drop(known)
         plan = self._renewed(hold, holder)
         return [] if plan is None else self._put(plan)
 
@@ -113,19 +116,19 @@ class Planner:
                 self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
 
     def _put(self, plan: Plan) -> list[Hold]:
-        """Add a plan, the only one of its job; borrowers' plans on its nodes give way to guaranteed demand.
-
-        Those are returned as holds.
-        """
+        """Add a plan; borrowers' plans on its nodes give way to guaranteed demand and are returned as holds."""
         book = self._outlooks.book
-        known, whom = book.of(plan.job), book.whom(plan.standing, plan.case.place)
-        out = [] if whom is None else [row for row in book.near(plan) if not binds(row, whom) and row is not known]
-        for row in [*out, *([] if known is None else [known])]:
-            book.drop(row)
-            self._board.drop_plan(row.job)
+        whom = book.whom(plan.standing, plan.case.place)
+        out = [] if whom is None else [row for row in book.near(plan) if not binds(row, whom)]
+        for row in out:
+            self._drop(row)
         book.add(plan)
         self._board.plans.append(plan)
         return [as_hold(row) for row in out]
+
+    def _drop(self, plan: Plan) -> None:
+        self._outlooks.book.drop(plan)
+        self._board.drop_plan(plan.job)
 
     def repair(self) -> bool:
         """Plan again what others with a better right have taken away in this cycle; return whether there was any."""

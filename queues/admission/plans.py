@@ -125,9 +125,10 @@ class Plan:
                 self.lines[flavor].take(place, count * sign)
 
     def change_in(self, lines: dict[int, Line], sign: int) -> None:
-        """Count the plan's ask in quota (``sign`` -1: out)."""
+        """Count the plan's ask in the quota of some flavors (``sign`` -1: out)."""
         for flavor, units in self.option.needs:
-            lines[flavor].take(self.case.place, sign * units)
+            if flavor in lines:
+                lines[flavor].take(self.case.place, sign * units)
 
     def room_beside(self, node: int, jobs: frozenset[int]) -> Room | None:
         """Return what the plan leaves of one of its nodes where of the others only these jobs are minded."""
