@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import product
 
-from queues.admission.world import Milliseconds, Near, Node, NodeState, Topology
+from queues.admission.world import Milliseconds, Near, Node, NodeState, Standing, Topology
 from queues.simulation.engine import Engine
 from queues.simulation.jobs import Job
 from queues.simulation.tally import Room, Tally
@@ -48,12 +48,36 @@ class Idle:
         claims = sum(claim.job == job.id for claim in engine.outcome.claims)
         if job.held or engine.paused(job.spec) or claims >= (len(job.waiting) if job.independent else 1):
             return False
+        if self._outlasts_a_hold(job):
+            return False
         wishes = [group.flavors or engine.flavors_of(job.spec.team) for group in job.spec.groups]
         for flavors in product(*wishes):
             needs = [Need(job, group, flavor) for group, flavor in enumerate(flavors)]
             with tally.without_wish_of(job):
                 if self._allowed(job, needs, tally) and self._fits(job, needs, tally):
                     return True
+        return False
+
+    def _outlasts_a_hold(self, job: Job) -> bool:
+        """Whether guaranteed demand of its team or department holds for a time at which the job might still run.
+
+        What it uses may take the guarantee of the other then, which cannot be counted from what is in use now.
+        """
+        engine = self._engine
+        own = set(engine.path(job.spec))
+        limit = job.limit(engine.time_limit(job.spec))
+        ends = None if limit is None else engine.now + limit + engine.grace(job.spec)
+        for hold in engine.outcome.holds:
+            other = engine.by_id[hold.job]
+            if (
+                other is job
+                or hold.standing is Standing.BORROWER
+                or hold.at is None
+                or (ends or hold.at + 1) <= hold.at
+            ):
+                continue
+            if not own.isdisjoint(engine.path(other.spec)):
+                return True
         return False
 
     def _allowed(self, job: Job, needs: list[Need], tally: Tally) -> bool:

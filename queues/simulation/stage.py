@@ -126,22 +126,19 @@ class Stage(Clock):
 
     def user_limits_of_teams(self, spec: JobSpec) -> Iterator[tuple[int, int | None]]:
         """Yield the job's team and the departments above it with the most units of one user below each."""
+        for team in self.path(spec):
+            yield team, self._team_row(self.teams[team]).per_user_limit
+
+    def path(self, spec: JobSpec) -> Iterator[int]:
+        """Yield the job's team and the departments above it."""
         team: int | None = spec.team
         while team is not None:
-            row = self.teams[team]
-            yield team, self._team_row(row).per_user_limit
-            team = row.parent
+            yield team
+            team = self.teams[team].parent
 
     def paused(self, spec: JobSpec) -> bool:
         """Whether the job's queue, its team or a department above starts nothing."""
-        if self.queues[spec.queue].paused:
-            return True
-        team: int | None = spec.team
-        while team is not None:
-            if self.teams[team].paused:
-                return True
-            team = self.teams[team].parent
-        return False
+        return self.queues[spec.queue].paused or any(self.teams[team].paused for team in self.path(spec))
 
     def _class_of(self, job: Job) -> JobClass:
         spec = job.spec
