@@ -44,6 +44,14 @@ def test_alone_it_waits_until_it_may_hold_and_then_for_the_longest_end() -> None
     assert found.latest == NOW + 70 * MINUTE
 
 
+def test_where_nothing_runs_and_nobody_else_waits_it_starts_when_it_may_hold() -> None:
+    site = Site()
+    site.node(8)
+    job = site.waits(site.team(8), 8, gang=1, minutes=10, limit=20)
+
+    assert told(site, job) == Bound(eligible=NOW + 20 * MINUTE, guaranteed=True)
+
+
 def test_each_job_that_holds_before_it_adds_the_longest_end_once() -> None:
     site, team = full()
     site.waits(team, 8, gang=1, minutes=90, limit=20)
@@ -140,6 +148,17 @@ def test_the_limit_of_its_class_is_the_limit_of_a_job_that_has_none() -> None:
     site.classes[0] = replace(first, ask=replace(first.ask, time_limit=70 * MINUTE))
 
     assert told(site, job) == Bound(eligible=NOW, guaranteed=True, before=1, longest=70 * MINUTE)
+
+
+def test_what_waits_holds_units_for_the_limit_of_its_class_and_its_grace() -> None:
+    site, team = full()
+    job = site.waits(team, 8, gang=1, minutes=10, limit=20)
+    site.waits(team, 8, gang=1, minutes=5, user=99, priority=-1)
+    last = site.classes[-1]
+    site.classes[-1] = replace(last, ask=replace(last.ask, time_limit=70 * MINUTE))
+    site.waiting[-1] = replace(site.waiting[-1], grace=2 * MINUTE)
+
+    assert told(site, job).longest == 72 * MINUTE
 
 
 def test_what_leaves_ends_and_what_runs_on_other_gpus_does_not_matter() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from queues.admission.decide import decide
 from queues.admission.reasons import Code
 from queues.admission.world import (
     HOUR,
@@ -72,6 +73,33 @@ def test_a_claim_starts_on_another_listed_type_where_its_guarantee_has_room() ->
     decided = site.decide()
 
     assert (decided.nodes(job), decided.outcome.claims) == ({free: 1}, ())
+    assert not decided.outcome.admissions[0].borrowed
+
+
+def test_what_starts_on_its_reservation_counts_against_the_limit_of_its_queue() -> None:
+    site = Site()
+    site.node(2)
+    owner = site.team(2, queue_limit=1)
+    first, _ = site.waits(owner, gang=1, minutes=5), site.waits(owner, gang=1)
+    site.claims_on(first, 1)
+
+    assert site.decide().started() == [first]
+
+
+def test_a_victim_that_has_gone_by_itself_is_not_waited_for() -> None:
+    site = Site(policy=Policy(evictions_per_minute=1))
+    site.node(2)
+    owner, borrower = site.team(2), site.team()
+    site.runs(borrower, 1, grace=MINUTE)
+    job = site.waits(owner, gang=2)
+    placed = (Placed(group=0, node=1, tasks=1),)
+    there, gone = (Victim(attempt=number, placed=placed) for number in (1, 99))
+    site.claims_on(job, 1, tasks=2, pending=(gone, there))
+    world = replace(site.world(), evicted_at=(NOW,))
+
+    (claim,) = decide(world, site.heads()).claims
+
+    assert claim.pending == (there,)
 
 
 def test_a_guaranteed_claim_takes_over_only_the_reservations_of_borrowers_that_it_needs() -> None:
@@ -167,6 +195,7 @@ def test_beside_a_victim_that_waits_its_turn_another_may_go() -> None:
 
     waits = {row.job: [victim.attempt for victim in row.pending] for row in decided.outcome.claims}
     assert decided.victims() == guests[:1]
+    assert decided.outcome.evictions[0].rule == "guarantee"
     assert waits == {pair: [2], single: [3]}
 
 

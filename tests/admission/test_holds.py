@@ -114,7 +114,7 @@ def test_a_job_that_others_holds_alone_keep_from_a_planned_start_holds_no_endles
     site.runs(stranger, 3, borrow=False)
     site.runs(stranger, 4, borrow=False)
     first = site.waits(team, gang=2, minutes=60)
-    site.waits(team, gang=2, minutes=50)
+    site.waits(team, gang=2, minutes=50, user=99)
 
     assert planned(site.decide()) == {first: (NOW + HOUR, [1, 2])}
 
@@ -125,9 +125,21 @@ def test_there_are_never_more_guaranteed_holds_than_nodes() -> None:
     team = site.team(4)
     site.runs(team, 1, units=4, ends_by=NOW + HOUR)
     first = site.waits(team, 2, gang=1, minutes=60)
-    site.waits(team, 2, gang=1, minutes=50)
+    site.waits(team, 2, gang=1, minutes=50, user=99)
 
     assert planned(site.decide()) == {first: (NOW + HOUR, [1])}
+
+
+def test_a_job_starts_together_with_another_planned_start_where_both_fit() -> None:
+    site = Site()
+    site.node(4)
+    site.node(1)
+    team, other = site.team(4), site.team(1)
+    site.runs(team, 1, units=4, ends_by=NOW + HOUR)
+    site.runs(other, 2, ends_by=NOW + 2 * HOUR)
+    first, second = (site.waits(team, 2, gang=1, minutes=wait, user=wait) for wait in (60, 50))
+
+    assert planned(site.decide()) == {first: (NOW + HOUR, [1]), second: (NOW + HOUR, [1])}
 
 
 def test_a_borrowers_hold_that_gives_way_is_planned_again_where_there_is_room() -> None:
@@ -140,7 +152,10 @@ def test_a_borrowers_hold_that_gives_way_is_planned_again_where_there_is_room() 
     site.holds_on(borrower, 1, at=NOW + HOUR, standing=Standing.BORROWER)
     own = site.waits(owner, minutes=60)
 
-    assert planned(site.decide()) == {own: (NOW + HOUR, [1]), borrower: (NOW + 2 * HOUR, [2])}
+    decided = site.decide()
+
+    assert planned(decided) == {own: (NOW + HOUR, [1]), borrower: (NOW + 2 * HOUR, [2])}
+    assert [row.standing for row in decided.outcome.holds] == [Standing.GUARANTEED, Standing.BORROWER]
 
 
 def test_the_next_job_of_a_class_holds_when_the_first_has_started() -> None:

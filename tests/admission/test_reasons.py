@@ -78,6 +78,7 @@ def test_a_paused_queue_team_or_department_starts_nothing() -> None:
 
     assert decided.started() == []
     assert [decided.code(job) for job in jobs] == [Code.QUEUE_PAUSED] * 3
+    assert [decided.numbers(job) for job in jobs] == [{"team": "t1"}, {"team": "t3"}, {"queue": "q4"}]
 
 
 def test_a_users_limit_in_team_or_queue_is_named_for_that_user_alone() -> None:

@@ -83,3 +83,24 @@ def test_it_grows_in_the_zone_where_it_has_fewest_though_another_is_tighter() ->
     site.attempts[0] = replace(site.attempts[0], groups=(replace(group, topology=wish),))
 
     assert grown(site) == ([2], [])
+
+
+def test_what_has_lost_all_tasks_of_its_minimum_does_not_grow() -> None:
+    site = Site()
+    site.node(4)
+    elastic(site, site.team(4), 1)
+    surplus = (Placed(group=0, node=1, tasks=1),)
+    site.attempts[0] = replace(site.attempts[0], placed=(), surplus=surplus)
+
+    assert grown(site) == ([], [])
+
+
+def test_it_grows_only_on_nodes_with_its_labels() -> None:
+    site = Site()
+    site.node(1, labels=(("ib", "yes"),))
+    site.node(4)
+    elastic(site, site.team(5), 1)
+    (group,) = site.attempts[0].groups
+    site.attempts[0] = replace(site.attempts[0], groups=(replace(group, labels=(("ib", "yes"),)),))
+
+    assert grown(site) == ([], [Code.NO_FREE_CAPACITY])

@@ -24,11 +24,12 @@ def preferring(tasks: int) -> tuple[Group, ...]:
 
 
 def test_a_gang_that_no_preferred_rack_holds_fills_the_fewest_racks_of_the_tightest_zone() -> None:
-    site, team = zones(("z1", "a", 4), ("z1", "b", 4), ("z2", "c", 2), ("z2", "d", 3), ("z2", "e", 1))
-    job = site.waits(team, groups=preferring(5))
+    racks = ("z1", "a", 3), ("z1", "b", 3), ("z1", "c", 3), ("z2", "d", 2), ("z2", "e", 3), ("z2", "f", 2)
+    site, team = zones(*racks)
+    job = site.waits(team, groups=preferring(4))
 
-    # Zone 2 has room for one more, zone 1 for three; in zone 2 the largest rack, and then the one that holds the rest.
-    assert site.decide().nodes(job) == {3: 2, 4: 3}
+    # Zone 2 has room for three more, zone 1 for five; in zone 2 the largest rack, and the first that holds the rest.
+    assert site.decide().nodes(job) == {4: 1, 5: 3}
 
 
 def test_what_no_rack_holds_any_more_goes_to_nodes_that_are_in_none() -> None:
@@ -86,6 +87,16 @@ def test_inside_the_domain_that_holds_a_job_its_wish_still_counts() -> None:
 
     # The largest rack first, then the other; two nodes would hold all, but of two racks only one would be full.
     assert site.decide().nodes(job) == {1: 1, 2: 1, 3: 2}
+
+
+@pytest.mark.parametrize(("skew", "nodes"), [(None, {1: 3, 2: 1}), (2, {1: 3, 2: 1}), (1, {})])
+def test_a_gang_spreads_as_evenly_as_there_is_room_and_not_more_unevenly_than_it_says(
+    skew: int | None, nodes: dict[int, int]
+) -> None:
+    site, team = zones(("a", None, 3), ("b", None, 1))
+    job = site.waits(team, gang=4, topology=Topology(near=Near.SPREAD, level=0, max_skew=skew))
+
+    assert site.decide().nodes(job) == nodes
 
 
 def test_single_tasks_spread_over_the_zones_of_all_clusters() -> None:

@@ -1,8 +1,8 @@
 """Whose turn it is after a step that took what others counted on: SEMANTICS 4."""
 
 from queues.admission.reasons import Code
-from queues.admission.world import Quota
-from tests.admission.site import Site
+from queues.admission.world import HOUR, Quota
+from tests.admission.site import NOW, Site
 
 
 def test_the_turn_goes_by_what_a_team_can_still_ask_for_when_another_has_taken_what_is_lent() -> None:
@@ -65,3 +65,43 @@ def test_a_keep_stands_in_the_way_of_who_would_borrow_what_it_keeps() -> None:
 
     # Two units are free, of which the first is kept for the task of two that finds no node.
     assert (decided.started(), decided.code(job)) == ([], Code.WOULD_DELAY)
+
+
+def rivals(site: Site) -> tuple[int, int]:
+    """Let a team ask for three units, one for two or one, and one for one; return the job of three and the middle one.
+
+    The first borrows most cheaply, 3/4. If then only one unit is left, the middle team asks for one as well, and its
+    job waits longer than that of the last.
+    """
+    large, middle, last = site.team(weight=4000), site.team(), site.team()
+    three = site.waits(large, gang=3, minutes=5)
+    site.waits(middle, gang=2, minutes=20)
+    one = site.waits(middle, minutes=15)
+    site.waits(last, minutes=10)
+    return three, one
+
+
+def test_the_turn_goes_by_what_a_team_can_ask_for_beside_what_others_keep() -> None:
+    site = Site()
+    site.node(4, labels=(("ib", "yes"),))
+    site.node(4)
+    keeping = site.team(5)
+    site.runs(keeping, 1, preemptible=False)
+    site.waits(keeping, 4, gang=1, labels=(("ib", "yes"),))
+    three, one = rivals(site)
+
+    assert site.decide().started() == [three, one]
+
+
+def test_the_turn_goes_by_what_a_team_can_ask_for_without_delaying_a_planned_start() -> None:
+    site = Site()
+    site.node(4, count=3)
+    site.team(8, lend=4)
+    holding = site.team(4)
+    site.runs(holding, 3, units=2, preemptible=False, ends_by=NOW + HOUR)
+    holder = site.waits(holding, 4, gang=1, minutes=60, limit=60)
+    site.holds_on(holder, 3, at=NOW + HOUR)
+    three, one = rivals(site)
+
+    # Of eight units that are lent or its own the holder has two now and needs four at its time.
+    assert site.decide().started() == [three, one]
