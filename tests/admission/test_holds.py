@@ -108,13 +108,15 @@ def test_a_hold_tells_why_it_moved_and_carries_on_what_its_job_is() -> None:
 
 def test_a_job_that_others_holds_alone_keep_from_a_planned_start_holds_no_endless_nodes_instead() -> None:
     site = Site()
-    site.node(1, count=4)
-    team, stranger = site.team(2), site.team(2)
+    labels = (("ib", "yes"),)
+    site.node(1, count=4, labels=labels)
+    site.node(2)
+    team, stranger = site.team(4), site.team(2)
     site.runs(team, 1, ends_by=NOW + HOUR)
     site.runs(stranger, 3, borrow=False)
     site.runs(stranger, 4, borrow=False)
-    first = site.waits(team, gang=2, minutes=60)
-    site.waits(team, gang=2, minutes=50, user=99)
+    first = site.waits(team, gang=2, minutes=60, labels=labels)
+    site.waits(team, gang=2, minutes=50, user=99, labels=labels)
 
     assert planned(site.decide()) == {first: (NOW + HOUR, [1, 2])}
 
