@@ -170,12 +170,10 @@ def _see_managed(
 
 
 def _lost_node(task: Task, pod: PodSeen | None, node: int | None, places: Places) -> str | None:
-    """Return the name of the node on which the task runs, if that is lost."""
-    if pod is not None:
-        if not pod.node:
-            return None
+    """Return the name of the node on which the task runs, or is to run, if that is lost."""
+    if pod is not None and pod.node:
         return pod.node if node is None or node in places.lost else None
-    return places.names[task.node_id] if task.bound and task.node_id in places.lost else None
+    return places.names[task.node_id] if task.node_id in places.lost else None
 
 
 def _is_shown(wave: Wave, view: View) -> bool:

@@ -12,7 +12,7 @@ from queues.models import Job, Node, Wave
 from queues.states import JobState
 from tests.clusters.contract.ground import GPU
 from tests.loop.stage import state, tried
-from tests.recovery.scene import Scene
+from tests.recovery.scene import MERGE, Scene
 
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
 SILENT = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
@@ -179,6 +179,40 @@ def test_a_finalizer_that_blocks_deletion_does_not_keep_units(scene: Scene, monk
 
     assert (ended, "deletionTimestamp" in left) == (JobState.CANCELLED, True)
     scene.all_free()
+
+
+def test_a_finalizer_on_a_pod_that_never_had_a_node_does_not_keep_units(scene: Scene) -> None:
+    job = scene.submit(gpus="h100:8", forever="1")
+    cycle.run_cycle(timezone.now)
+    scene.patch_node(scene.places(job)[0], {"spec": {"unschedulable": True}})
+    scene.until(lambda: scene.reason(job).get("code") == "UNSCHEDULABLE")
+    (path,) = scene.pod_paths()
+    kept = scene.ground.send("get", path)["metadata"].get("finalizers") or []
+    body = {"metadata": {"finalizers": [*kept, "example.com/archive"]}}
+    scene.ground.send("patch", path, body=body, media=MERGE)
+
+    services.cancel(uid=job.uid, by=scene.lab.ann, now=timezone.now())
+    ended = scene.ends(job)
+    left = scene.ground.send("get", path)["metadata"]
+    scene.ground.send("patch", path, body={"metadata": {"finalizers": None}}, media=MERGE)
+
+    assert (ended, "deletionTimestamp" in left) == (JobState.CANCELLED, True)
+    scene.all_free()
+
+
+def test_a_node_deleted_while_a_gang_starts_sends_it_elsewhere_at_once(scene: Scene) -> None:
+    job = scene.submit(shape="gang", tasks=2, gpus="h100:8", forever="1")
+    cycle.run_cycle(timezone.now)
+    gone = scene.places(job)[0]
+
+    scene.ground.send("delete", f"/api/v1/nodes/{gone}")
+    scene.until(lambda: scene.attempt(job) == 2)
+    scene.balance()
+
+    assert gone not in scene.places(job)
+    assert scene.events(job, "interrupted") == [f"Node {gone} was lost"]
+    assert (job.failures, job.start_failures, Wave.objects.get(job=job, number=1).outcome) == (0, 0, "NODE_LOST")
+    assert scene.books() == (16, 16, 16)
 
 
 def test_objects_with_our_label_that_no_row_knows_are_deleted(scene: Scene) -> None:
