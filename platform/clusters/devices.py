@@ -65,15 +65,18 @@ class Devices:
         """Return how many of these others hold by claims, by node and resource."""
         return self._count(self._held & self._places.keys(), self._resources)
 
-    def ensure_template(self, launch: Launch, group: GroupSpec, *, owner: Json) -> None:
-        """Create what a group's claims are made from, or find it there; raise Failure, Refused or Unreachable."""
-        name = classes.class_of(group.resource)
+    def ensure_served(self) -> None:
+        """Raise Refused where the cluster knows no claims as we write them, Unreachable where it does not say."""
         try:
             version = self._served()
         except NotThere:
             version = ""
         if version not in WRITTEN:
-            raise Refused(f"devices of class {name} cannot be claimed: the cluster serves no resource.k8s.io/v1")
+            raise Refused("Devices cannot be claimed: this cluster serves no resource.k8s.io/v1.")
+
+    def ensure_template(self, launch: Launch, group: GroupSpec, *, owner: Json) -> None:
+        """Create what a group's claims are made from, or find it there; raise Failure, Refused or Unreachable."""
+        version = self._version
         templates = path_of(f"{GROUP}/{version}", launch.namespace, "resourceclaimtemplates")
         wanted = manifests.claim_template(launch, group, owner=owner, version=version)
         try:

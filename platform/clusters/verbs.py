@@ -98,6 +98,8 @@ class KubeCluster:
             if launch.raw is not None:
                 self._written.start(launch, launch.raw)
                 return
+            if any(classes.class_of(group.resource) for group in launch.groups):
+                self._devices.ensure_served()
             jobs = path_of("/apis/batch/v1", launch.namespace, "jobs")
             made = [self._asker.create_owned(jobs, manifests.job(launch, group)) for group in launch.groups]
             for group, owner in zip(launch.groups, made, strict=True):

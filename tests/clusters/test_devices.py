@@ -8,7 +8,9 @@ import pytest
 
 from clusters.asking import Asker, Failure
 from clusters.devices import BY_LIMITS, Devices, allocated, places
-from clusters.port import Unreachable
+from clusters.kube import KubeCluster
+from clusters.names import LABEL_WAVE
+from clusters.port import GroupSpec, Launch, Refused, TaskSpec, Unreachable
 
 RIGHT = 'resourceslices.resource.k8s.io is forbidden: User "x" cannot list resource "resourceslices" in API group "r"'
 
@@ -29,6 +31,8 @@ class Server:
 
     def ask(self, _verb: str, path: str, **_: Any) -> Any:  # noqa: ANN401  a decoded answer
         self.asked.append(path)
+        if not path.startswith("/apis/resource.k8s.io"):
+            return {"metadata": {"name": "made", "uid": "u-1"}}
         if path == "/apis/resource.k8s.io":
             if self.versions is None:
                 raise Failure(404, b"404 page not found", {})
@@ -149,3 +153,62 @@ def test_claims_are_counted_where_their_devices_are(devices: Callable[[Server], 
     read.listed()
 
     assert read.claimed() == {"n1": {"gpu.a": 1}}
+
+
+RESOURCE = "deviceclass.resource.kubernetes.io/gpus"
+WAVE = "0193e9d0-0000-7000-8000-000000000001"
+TASK = TaskSpec(index=0, task=0, node="n1")
+GROUP = GroupSpec(group=0, tasks=(TASK,), resource=RESOURCE, units=2, cpu=1000, memory=2**30, image="reg.example/x:1")
+LAUNCH = Launch(
+    wave=WAVE,
+    job=WAVE,
+    job_name="train",
+    number=1,
+    attempt=1,
+    team="nlp",
+    queue="default",
+    namespace="team-nlp",
+    gang=True,
+    groups=(GROUP,),
+    priority_class="normal",
+    priority_value=0,
+)
+OWNER = {"metadata": {"name": "tg-1", "uid": "u-1"}}
+
+
+def test_claims_that_carry_our_wave_are_nobody_elses(devices: Callable[[Server], Devices]) -> None:
+    ours = claim("d0")
+    ours["metadata"]["labels"] = {LABEL_WAVE: WAVE}
+    read = devices(Server(("v1",), claims=[ours]))
+    read.listed()
+
+    assert read.claimed() == {}
+
+
+@pytest.mark.parametrize("served", [None, (), ("v1alpha3",), ("v1beta1",)])
+def test_where_claims_have_another_form_a_launch_is_refused_before_anything_is_made(
+    served: tuple[str, ...] | None,
+) -> None:
+    server = Server(served)
+    cluster = KubeCluster("east", cast("Any", server))
+
+    with pytest.raises(Refused, match=r"serves no resource\.k8s\.io/v1"):
+        cluster.launch(LAUNCH)
+
+    assert not [path for path in server.asked if path.endswith("/jobs")]
+
+
+def test_a_version_that_goes_while_a_wave_is_launched_is_unknown_and_asked_for_anew(
+    devices: Callable[[Server], Devices],
+) -> None:
+    server = Server(("v1beta2",))
+    read = devices(server)
+    read.ensure_served()
+    server.versions = ("v1",)
+
+    with pytest.raises(Unreachable, match="served no more"):
+        read.ensure_template(LAUNCH, GROUP, owner=OWNER)
+    read.ensure_served()
+    read.ensure_template(LAUNCH, GROUP, owner=OWNER)
+
+    assert server.asked[-1] == "/apis/resource.k8s.io/v1/namespaces/team-nlp/resourceclaimtemplates"

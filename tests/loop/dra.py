@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from queues.models import Job, Task
+from queues.namespaces import namespace_of
 from queues.states import JobState
 from tests.clusters.contract.ground import OWN_LABEL, Ground, Site
-from tests.loop.stage import Stage, units_in_use
+from tests.loop.stage import Stage, events, state, units_in_use
 
 API = "/apis/resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
@@ -73,7 +74,7 @@ def walk(stage: Stage, *, seconds: float = 60) -> None:
     stage.until(lambda: Task.objects.filter(wave__job=first, state="running").count() == 2, seconds=seconds)
     second = stage.submit(shape="gang", tasks=2, gpus="l40s:3", forever="1")
     stage.turn()
-    held, waits, in_use = cards.held(), second.state, units_in_use()
+    held, waits, in_use = cards.held(), state(second), units_in_use()
 
     stage.finish(first)
     ended = stage.until_ended(first, seconds=seconds)
@@ -88,4 +89,28 @@ def walk(stage: Stage, *, seconds: float = 60) -> None:
     assert ended is JobState.SUCCEEDED
     assert then == dict.fromkeys(cards.ground.nodes, 3)
     assert units_in_use() == 0
+    cards.leave()
+
+
+def refused(stage: Stage, *, seconds: float = 60) -> None:
+    """Let a quota of others refuse a gang's claims, and see it leave whole and name the quota."""
+    cards = Cards(stage, nodes=2, each=4)
+    namespace = namespace_of(stage.lab.nlp.name)
+    stage.cluster.ensure_team(namespace, team="nlp", ceiling=None)
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    hard = {f"{cards.name}.deviceclass.resource.k8s.io/devices": "4"}
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "theirs"}, "spec": {"hard": hard}}
+    cards.ground.send("create", quotas, body=body)
+    stage.until(
+        lambda: bool(cards.ground.send("get", f"{quotas}/theirs").get("status", {}).get("hard")), seconds=seconds
+    )
+
+    job = stage.submit(shape="gang", tasks=2, gpus="l40s:4", forever="1")
+    stage.until(lambda: "start_failed" in events(job) and state(job) is JobState.QUEUED, seconds=seconds)
+    stage.until(lambda: not stage.objects() and not stage.pods() and not cards.left(job), seconds=seconds)
+    job.refresh_from_db()
+
+    assert (job.failures, job.start_failures, units_in_use()) == (0, 0, 0)
+    assert "exceeded quota: theirs" in str(list(job.events.filter(type="start_failed").values()))
+    cards.ground.send("delete", f"{quotas}/theirs")
     cards.leave()
