@@ -8,7 +8,7 @@ from queues.admission.frame import Frame
 from queues.admission.lineup import wishes_of
 from queues.admission.nodes import Ground, Room, survey
 from queues.admission.placement import Mix, fits, witness
-from queues.admission.plans import Asker, Case, Plan, short
+from queues.admission.plans import Asker, Case, Plan
 from queues.admission.quota import units_of
 from queues.admission.rooms import NOTHING, least, minus, negative, plus, rooms, rooms_of
 from queues.admission.settled import Tasks, shapes_of
@@ -53,6 +53,10 @@ class Board(Usage):
         self.spoken_for: dict[int, int] = {}
         self.pending: Counter[int] = Counter()
         self.plans: list[Plan] = []
+        self._seen: list[Plan] = []
+        self._planned: dict[int, Plan] = {}
+        self._plans_on: dict[int, list[Plan]] = {}
+        self._binding: dict[tuple[int, int, Milliseconds | None, int | None], list[Plan]] = {}
         self.kept: dict[int, Room] = {}
         self.coming: dict[int, Room] = {}
         self.leaving_until: list[tuple[Milliseconds, dict[int, Room]]] = []
@@ -135,12 +139,25 @@ class Board(Usage):
         """Return the planned starts that the job may not delay (SEMANTICS 7)."""
         if not self.plans:
             return []
-        inside = self.inside_at(asker.case, option)
-        return [plan for plan in self.plans if self._binds(plan, asker, inside)]
+        self._look_at_plans()
+        key = (asker.case.place, asker.priority, asker.ends, self.inside_at(asker.case, option))
+        known = self._binding.get(key)
+        if known is None:
+            known = self._binding[key] = [plan for plan in self.plans if self._binds(plan, asker, key[3])]
+        return known if asker.job not in self._planned else [plan for plan in known if plan.job != asker.job]
+
+    def _look_at_plans(self) -> None:
+        """Find plans by job and node; plans only come at the end of their list, and where one goes it is a new one."""
+        if self._seen is not self.plans or len(self._planned) != len(self.plans):
+            self._seen = self.plans
+            self._planned = {plan.job: plan for plan in self.plans}
+            self._plans_on = {}
+            for plan in self.plans:
+                for node in plan.needs:
+                    self._plans_on.setdefault(node, []).append(plan)
+            self._binding.clear()
 
     def _binds(self, plan: Plan, asker: Asker, inside: int | None) -> bool:
-        if plan.job == asker.job:
-            return False
         if plan.at is not None and asker.ends is not None and asker.ends <= plan.at:
             return False
         if plan.case.place == asker.case.place and asker.priority > plan.priority:
@@ -154,21 +171,10 @@ class Board(Usage):
 
     def leaves_quota(self, asker: Asker, option: Option, binding: list[Plan]) -> bool:
         """Whether planned starts would still find their quota, and their guarantee, with the ask in use."""
-        case = asker.case
-        for plan in binding:
-            for flavor, units in option.needs:
-                line = plan.lines.get(flavor)
-                if line is None or asker.job in plan.counted:
-                    continue
-                if short(line, plan.case.place):
-                    continue
-                inside = plan.inside(line)
-                line.take(case.place, units)
-                too_much = short(line, plan.case.place) or plan.inside(line) != inside
-                line.take(case.place, -units)
-                if too_much:
-                    return False
-        return True
+        place, job, needs = asker.case.place, asker.job, option.needs
+        return all(
+            job in plan.counted or plan.leaves(place, flavor, units) for plan in binding for flavor, units in needs
+        )
 
     def view(self, asker: Asker, option: Option, *, everything: bool = False) -> Ground:
         """Return what is free for this asker, less what is kept or held against it (``everything``: anybody)."""
@@ -192,8 +198,9 @@ class Board(Usage):
         room: Room = (kind.units, kind.cpu, kind.memory, kind.pods)
         if key[0] and node in self.kept:
             room = minus(room, self.kept[node])
-        for plan in self.plans:
-            if plan.job in key[1] and node in plan.needs:
+        self._look_at_plans()
+        for plan in self._plans_on.get(node, ()):
+            if plan.job in key[1]:
                 spare = plan.room_beside(node, key[1])
                 room = least(room, spare) if spare is not None else minus(room, plan.needs[node])
         view.set(node, room)

@@ -5,7 +5,7 @@ A new plan changes only the quota and the nodes that it takes: nothing that was 
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from queues.admission.board import Board
 from queues.admission.futures import Future, Futures
@@ -58,7 +58,7 @@ class Book:
         number = self._number[plan] = len(self.log)
         self._of[plan.job] = plan
         self._count(plan, 1)
-        for flavor, place, margin in plan.margins():
+        for flavor, place, margin in _margins(plan):
             insort(self._margins.setdefault((flavor, place), []), (margin, number, plan))
         for node in plan.needs:
             self.on.setdefault(node, []).append(plan)
@@ -71,7 +71,7 @@ class Book:
         number = self._number.pop(plan)
         del self._of[plan.job]
         self._count(plan, -1)
-        for flavor, place, margin in plan.margins():
+        for flavor, place, margin in _margins(plan):
             self._margins[flavor, place].remove((margin, number, plan))
         for node in plan.needs:
             self.on[node].remove(plan)
@@ -113,6 +113,13 @@ class Book:
         if standing is Standing.BORROWER:
             return None
         return place if self._borrowers[place] else ROOT
+
+
+def _margins(plan: Plan) -> Iterator[tuple[int, int, int]]:
+    """Yield, by flavor and team, how many units more in use leave a plan its quota."""
+    for flavor, line in plan.lines.items():
+        for place, most in plan.most(flavor).items():
+            yield flavor, place, most - line.usage[place]
 
 
 class View:

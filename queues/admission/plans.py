@@ -1,7 +1,6 @@
 """Who asks, and what a planned start needs: the values that keeps, holds and claims share."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from queues.admission.nodes import Room
 from queues.admission.quota import ROOT, Line
@@ -64,6 +63,7 @@ class Plan:
     counted: frozenset[int]
     beside: dict[int, dict[int, Room]]
     moved: str = ""
+    _most: dict[int, tuple[int, dict[int, int]]] = field(default_factory=dict)
 
     def in_use_at(self, at: Milliseconds) -> bool:
         """Whether the job, started as planned, may still be running then."""
@@ -105,21 +105,30 @@ class Plan:
         path = line.tree.path[self.case.place]
         return next((node for node in path if line.usage[node] <= line.subtree[node]), None)
 
-    def margins(self) -> Iterator[tuple[int, int, int]]:
-        """Yield, for flavors and nodes, the most units more with which it still finds its quota and its guarantee."""
-        for flavor, line in self.lines.items():
-            if short(line, self.case.place):
-                continue
-            inside = self.inside(line)
-            for node in (*line.tree.path[self.case.place], ROOT):
-                limit = 0 if node == ROOT else line.borrow[node]
-                if node == inside:
-                    limit = 0
-                if limit is not None:
-                    yield flavor, node, line.subtree[node] + limit - line.usage[node]
+    def leaves(self, place: int, flavor: int, units: int) -> bool:
+        """Whether it still finds its quota and its guarantee with so many units more in use by a team."""
+        known = self._most.get(flavor)
+        if known is None:
+            most = self.most(flavor)
+            usage = self.lines[flavor].usage if most else []
+            least = min((units - usage[node] for node, units in most.items()), default=1 << 60)
+            known = self._most[flavor] = (least, most)
+        if units <= known[0]:
+            return True
+        return all(after <= known[1].get(node, after) for node, after in self.lines[flavor].after(place, units))
+
+    def most(self, flavor: int) -> dict[int, int]:
+        """Return up to which usage it finds its quota and its guarantee, by team; one that is short binds nobody."""
+        line, place = self.lines.get(flavor), self.case.place
+        if line is None or short(line, place):
+            return {}
+        inside = self.inside(line)
+        limits = {node: 0 if node == inside else line.borrow[node] for node in line.tree.path[place]} | {ROOT: 0}
+        return {node: line.subtree[node] + limit for node, limit in limits.items() if limit is not None}
 
     def change(self, place: int, units: dict[int, int], sign: int) -> None:
         """Count units in or out of the quota at that time."""
+        self._most.clear()
         for flavor, count in units.items():
             if flavor in self.lines:
                 self.lines[flavor].take(place, count * sign)
