@@ -293,7 +293,7 @@ class Board(Usage):
         """Let planned starts count what will still be in use at their time."""
         for plan in self.plans:
             if plan.outlasted_by(ends):
-                self.tight += 1
+                self.squeezed += 1
                 before = plan.grip()
                 if job not in plan.counted:
                     plan.change(case.place, dict(option.needs), sign)

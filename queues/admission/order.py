@@ -12,7 +12,10 @@ Key = tuple[int, int, int, int]
 
 def effective_priority(aging: Aging, priority: int, wait_from: Milliseconds, now: Milliseconds) -> int:
     """Return the class value raised by the time waited, up to the cap."""
-    return priority + min(aging.cap, max(0, now - wait_from) // aging.every * aging.step)
+    waited = now - wait_from
+    if waited < aging.every:
+        return priority
+    return priority + min(aging.cap, waited // aging.every * aging.step)
 
 
 class Stream:

@@ -14,7 +14,7 @@ from queues.admission.order import Key, Stream
 from queues.admission.placement import fits
 from queues.admission.plans import Case
 from queues.admission.quota import ROOT
-from queues.admission.shapes import Option
+from queues.admission.shapes import Needs, Option
 from queues.admission.shares import Share, counted, fill
 from queues.admission.world import QueueOrder
 
@@ -53,11 +53,13 @@ class Lane:
 
     def add(self, stream: Stream) -> None:
         """Let a stream with a head compete."""
-        row = (stream.key, stream)
-        if stream.queue.order is QueueOrder.FIFO:
-            heappush(self._fifo, row)
-        else:
-            heappush(self._fair.setdefault(stream.user, []), row)
+        rows = self._fifo if stream.queue.order is QueueOrder.FIFO else self._fair.setdefault(stream.user, [])
+        rows.append((stream.key, stream))
+
+    def begin(self) -> None:
+        """Put in order who has been added."""
+        for rows in self._rows():
+            heapify(rows)
 
     def best(self) -> Candidate | None:
         """Return whose turn it is; streams whose class cannot take part any more are dropped for good."""
@@ -121,27 +123,23 @@ class Tournament:
     ) -> None:
         """Let the streams compete; ``guaranteed`` is pass 1, where shares count the candidate's flavors only."""
         self._board = board
-        self._over = over
         self._choose = choose
         self._guaranteed = guaranteed
-        self._user_limits = user_limits
         self._lanes: dict[int, Lane] = {}
         self._best: dict[int, Candidate] = {}
         self._alive: dict[int, dict[int, Standing]] = {}
         self._stale: set[int] = set()
         self._watch = Watch(board)
         for stream in streams:
-            self.add(stream)
-
-    def add(self, stream: Stream) -> None:
-        """Let one more stream compete."""
-        place = stream.case.place
-        lane = self._lanes.get(place)
-        if lane is None:
-            lane = Lane(self._board, place, self._choose, user_limits=self._user_limits, over=self._over)
-            self._lanes[place] = lane
-        lane.add(stream)
-        self.touch(place)
+            place = stream.case.place
+            lane = self._lanes.get(place)
+            if lane is None:
+                lane = Lane(board, place, choose, user_limits=user_limits, over=over)
+                self._lanes[place] = lane
+            lane.add(stream)
+        for lane in self._lanes.values():
+            lane.begin()
+        self._stale.update(self._lanes)
 
     def drop(self, case: Case) -> None:
         """Take a case out of the competition."""
@@ -238,8 +236,10 @@ class Watch:
         self._board = board
         self._turn = -1
         self._tight = board.tight
+        self._squeezed = board.squeezed
         self._seen = len(board.moves)
-        self._wishes: set[tuple[Ground, Option]] = set()
+        self._wishes: dict[tuple[Ground, Option], set[int]] = {}
+        self._needs: dict[int, Needs] = {}
         self._most: dict[tuple[int, int], int] = {}
         self._below: dict[int, set[int]] = {}
         self._pooled: dict[int, set[int]] = {}
@@ -248,8 +248,11 @@ class Watch:
         """Remember what a first candidate wants, so that its end is noticed."""
         board, place, option = self._board, candidate.place, candidate.option
         ground = self._ground(candidate)
-        if (ground, option) not in self._wishes and fits(ground, option):
-            self._wishes.add((ground, option))
+        if (ground, option) in self._wishes:
+            self._wishes[ground, option].add(place)
+        elif fits(ground, option):
+            self._wishes[ground, option] = {place}
+        self._needs[place] = option.needs
         parent = board.tree.parent[place]
         self._below.setdefault(parent, set()).add(place)
         for flavor, units in option.needs:
@@ -269,22 +272,38 @@ class Watch:
         moves = board.moves[self._seen :]
         self._seen = len(board.moves)
         if self._turn != board.turn:
-            self._turn, self._tight = board.turn, board.tight
+            self._turn, self._tight, self._squeezed = board.turn, board.tight, board.squeezed
             self._wishes.clear()
             return Seen(turned=True, moved=set(moves), places=None)
         moved = set(moves)
         lost = [wish for wish in self._wishes if moves and not fits(*wish)]
-        self._wishes.difference_update(lost)
-        if lost or self._tight != board.tight:
+        places = moved.union(*[self._wishes.pop(wish) for wish in lost])
+        if self._tight != board.tight:
             self._tight = board.tight
             return Seen(turned=False, moved=moved, places=None)
-        places = set(moved)
         for top in {board.tree.path[place][-1] for place in moved}:
             places |= self._pooled.get(top, set())
         for (parent, flavor), most in self._most.items() if moves else ():
             if board.lines[flavor].available(parent) < most:
                 places |= self._below[parent]
+        if self._squeezed != board.squeezed:
+            self._squeezed = board.squeezed
+            places |= self._squeezed_out()
         return Seen(turned=False, moved=moved, places=places)
+
+    def _squeezed_out(self) -> set[int]:
+        """Return the teams whose first candidate takes more than some planned start can spare of its quota."""
+        slack: dict[tuple[int, int], int] = {}
+        for plan in self._board.plans:
+            for flavor, node, left in plan.margins():
+                slack[flavor, node] = min(left, slack.get((flavor, node), left))
+        path = self._board.tree.path
+        return {
+            place
+            for place, needs in self._needs.items()
+            for flavor, units in needs
+            if any(units > slack.get((flavor, node), units) for node in (*path[place], ROOT))
+        }
 
 
 class Standing:

@@ -23,7 +23,7 @@ class Usage:
 
     ``moves`` are the teams whose steps took quota and room, in order; ``turn`` changes with everything else that may
     change what others can do: a step leaves those without room without, a turn may not. ``turns`` are those of single
-    teams, and ``tight`` changes where a planned start leaves less to others.
+    teams; ``squeezed`` changes where a planned start leaves less to others, ``tight`` where a claim may.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Usage:
         self.classes = self.frame.classes(world)
         self.turn = 0
         self.tight = 0
+        self.squeezed = 0
         self.turns: Counter[int] = Counter()
         self.moves: list[int] = []
         self.used_value: dict[tuple[int, int], int] = {}

@@ -63,6 +63,39 @@ def test_a_start_does_not_let_all_teams_be_asked_again() -> None:
     assert counts[1] - counts[0] <= 35  # once for each further team, however many steps there are
 
 
+def test_room_that_is_lost_lets_only_those_be_asked_again_who_wanted_it() -> None:
+    site = Site()
+    site.node(100)  # so that quota is never what lacks
+    for rack in range(10):
+        site.node(1, labels=(("rack", str(rack)),))
+    for number in range(40):
+        site.waits(site.team(0), 1, gang=1, labels=(("rack", str(number % 10)),))
+
+    counts = steps(site.world(), site.heads())
+
+    assert counts["admit"] == 10
+    assert counts["_ask"] <= 40 + 10 * 4  # each at first; then those who wanted what a start has taken
+
+
+def test_a_planned_start_with_quota_to_spare_lets_nobody_be_asked_again() -> None:
+    site, here, large = Site(), (("here", "yes"),), (("large", "yes"),)
+    [node] = site.node(8, labels=large)
+    site.node(1, count=40, labels=here)
+    site.node(100)  # so that quota is never what lacks
+    site.runs(site.team(8), node, units=8, ends_by=NOW + HOUR)
+    site.waits(site.team(8), 8, gang=1, minutes=60, limit=60, labels=large)
+    held = decide(site.world(), site.heads()).holds
+    for _ in range(20):
+        site.waits(site.team(0), 1, gang=1, labels=here)
+
+    counts = steps(replace(site.world(), holds=held), site.heads())
+
+    assert len(held) == 1
+    assert held[0].at == NOW + HOUR
+    assert counts["admit"] == 20
+    assert counts["_ask"] <= 20 + 20 + 20
+
+
 def test_with_a_memory_a_decision_does_not_count_what_runs_nor_look_at_every_class() -> None:
     counts = []
     for teams in (5, 40):
