@@ -110,10 +110,9 @@ def test_a_job_that_was_told_to_go_meanwhile_is_not_moved_on(lab: Lab, cluster: 
     def seen(wave: Wave, tasks: Sequence[Task]) -> Sight:
         return look(wave, tasks, view, places, now=cluster.now)
 
-    stale = seen(wave, list(wave.tasks.all()))
     Wave.objects.update(state="evicting")
 
-    moved = smooth.move([stale], seen, now=cluster.now)
+    moved = smooth.move_all({wave.id: wave.job_id}, seen, now=cluster.now)
 
     assert [sight.wave.id for sight in moved.left] == [wave.id]
     assert (moved.jobs, Task.objects.get().state) == (set(), "pending")
