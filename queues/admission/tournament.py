@@ -295,8 +295,10 @@ class Watch:
         """Return the teams whose first candidate takes more than some planned start can spare of its quota."""
         slack: dict[tuple[int, int], int] = {}
         for plan in self._board.plans:
-            for flavor, node, left in plan.margins():
-                slack[flavor, node] = min(left, slack.get((flavor, node), left))
+            for flavor, line in plan.lines.items():
+                for node, most in plan.most(flavor).items():
+                    left = most - line.usage[node]
+                    slack[flavor, node] = min(left, slack.get((flavor, node), left))
         path = self._board.tree.path
         return {
             place
