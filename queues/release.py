@@ -5,7 +5,7 @@ guard. A worker that dies in between is followed by another when the lease is ov
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -45,6 +45,13 @@ class Answer(NamedTuple):
     error: Exception | None = None
 
 
+class Telling(NamedTuple):
+    """A batch that is being told: until when it is ours, and the answers as they come."""
+
+    lease: datetime
+    answers: Iterator[Answer]
+
+
 class Fences:
     """What this process last told clusters about the teams' namespaces."""
 
@@ -70,18 +77,24 @@ FENCES = Fences()
 def release_due(clock: Clock, *, clusters: Mapping[str, Cluster], fences: Fences = FENCES) -> int:
     """Tell the clusters all that is due; return how many waves were told.
 
-    What becomes due meanwhile comes with a hint of its own: only what the answers themselves bring is looked for again.
+    While a batch is told, the next one is taken. What becomes due meanwhile comes with a hint of its own: only what the
+    answers themselves bring is looked for again.
     """
-    told, end = 0, clock() + LONGEST_RUN
+    told, end, more = 0, clock() + LONGEST_RUN, True
+    telling: Telling | None = None
     with ThreadPoolExecutor(THREADS, thread_name_prefix="release") as threads:
-        more = True
-        while more and clock() < end:
-            kept = tails.keep_due(clock, clusters=clusters, threads=threads)
-            lease = clock() + LEASE
-            waves = take(clock(), lease)
-            told += len(waves)
-            again = bool(waves) and write(_tell(waves, clusters, fences, threads), lease=lease, now=clock())
-            more = again or len(waves) == BATCH or kept == tails.BATCH
+        while more or telling is not None:
+            before, telling = telling, None
+            more = more and clock() < end
+            if more:
+                kept = tails.keep_due(clock, clusters=clusters, threads=threads)
+                lease = clock() + LEASE
+                waves = take(clock(), lease)
+                told += len(waves)
+                telling = Telling(lease, _tell(waves, clusters, fences, threads)) if waves else None
+                more = len(waves) == BATCH or kept == tails.BATCH
+            if before is not None:
+                more |= write(list(before.answers), lease=before.lease, now=clock())
     return told + removals.remove_due(clock, clusters=clusters)
 
 
@@ -113,8 +126,8 @@ def write(answers: Sequence[Answer], *, lease: datetime, now: datetime) -> bool:
 
 def _tell(
     waves: Sequence[Wave], clusters: Mapping[str, Cluster], fences: Fences, threads: ThreadPoolExecutor
-) -> list[Answer]:
-    """Tell all waves at once; only the network is used in threads."""
+) -> Iterator[Answer]:
+    """Begin to tell all waves at once; only the network is used in threads."""
     starting = [wave for wave in waves if wave.wish == Wish.LAUNCH]
     launches = launches_of(starting)
     limits = ceilings({wave.job.team_id for wave in starting})
@@ -143,7 +156,7 @@ def _tell(
         return Answer(wave, error)
 
     broken = dict(zip(first, threads.map(ensure, first.values()), strict=True))
-    return list(threads.map(tell, waves))
+    return threads.map(tell, waves)
 
 
 def _outcome(verb: Callable[[], None]) -> Exception | None:

@@ -1,6 +1,6 @@
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 import pytest
@@ -339,3 +339,24 @@ def test_more_than_a_batch_is_told_in_one_run(desk: Desk, monkeypatch: pytest.Mo
     assert desk.release() == 5
     assert not Wave.objects.filter(launched_at=None).exists()
     assert Task.objects.count() == 5
+
+
+def test_the_next_batch_is_told_while_one_is_being_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "BATCH", 1)
+    waves = [desk.admitted(), desk.admitted(), desk.admitted()]
+    both, heard = Event(), []
+
+    def answer_when_another_is_told() -> None:
+        if len(desk.cluster.launched) == 1:
+            heard.append(both.wait(60))
+        both.set()
+
+    desk.cluster.meanwhile = answer_when_another_is_told
+
+    told = desk.release()
+
+    assert told == 3
+    assert False not in heard
+    assert set(Wave.objects.filter(id__in=[wave.id for wave in waves]).values_list("launched_at", "wish_due_at")) == {
+        (NOW, None)
+    }
