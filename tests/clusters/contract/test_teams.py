@@ -1,7 +1,13 @@
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier
+from uuid import uuid4
+
 import pytest
 
 from clusters import names
-from clusters.port import NameTaken
+from clusters.kube import connect
+from clusters.port import Launch, NameTaken
 from tests.clusters.contract.ground import GPU, Ground
 from tests.clusters.waiting import until
 
@@ -76,3 +82,29 @@ def _fence(ground: Ground) -> str:
 def _hard(ground: Ground) -> dict[str, str]:
     hard: dict[str, str] = ground.send("get", _fence(ground))["spec"].get("hard") or {}
     return hard
+
+
+def test_many_processes_that_come_to_a_new_team_at_once_make_one_of_each(ground: Ground) -> None:
+    node, namespace = ground.node(), f"{ground.namespace}-new"
+    plain = ground.launch(ground.group(node, steer={"forever": "1"}), gang=False, namespace=namespace)
+    common = replace(plain, priority_class=f"race-{ground.key}", priority_value=7)
+    launches = [replace(common, wave=str(uuid4()), job=str(uuid4())) for _ in range(4)]
+    together = Barrier(len(launches))
+
+    def come(launch: Launch) -> None:
+        cluster = connect("another", kubeconfig=ground.site.kubeconfig)
+        together.wait(30)
+        cluster.ensure_team(namespace, team="New", ceiling={GPU: 8})
+        cluster.launch(launch)
+        cluster.close()
+
+    with ThreadPoolExecutor(len(launches)) as processes:
+        list(processes.map(come, launches))
+
+    there = ground.cluster.inventory().waves
+    ours = {launch.wave for launch in launches}
+    mirrored = names.priority_class_name(common.priority_class, 7)
+    found = ground.send("get", f"/apis/scheduling.k8s.io/v1/priorityclasses/{mirrored}")
+    ground.send("delete", f"/api/v1/namespaces/{namespace}")
+    assert sorted(seen.wave for seen in there if seen.wave in ours) == sorted(ours)
+    assert (found["value"], found["preemptionPolicy"]) == (7, "Never")
