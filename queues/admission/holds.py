@@ -186,22 +186,32 @@ class Planner:
         if self._held(most):
             return
         blocked: set[int] = set()
-        failed: set[object] = set()
+        failed: dict[object, set[object]] = {}
         for holder in self.in_order(holders):
             case = holder.asker.case
             if len(board.plans) >= most and (self._held(most) or not self.guaranteed(holder)):
                 break
-            if case in failed or all(self._all_blocked(option, blocked) for option in case.shape.options):
+            if case in failed and self._own_state(holder) in failed[case]:
+                continue
+            if all(self._all_blocked(option, blocked) for option in case.shape.options):
                 continue
             plan = self._new(holder, frozenset(blocked))
             if plan is not None:
                 self._replan_all(self._put(plan))
                 continue
-            failed.add(case)
+            failed.setdefault(case, set()).add(self._own_state(holder))
             if board.plans and self._new(holder, frozenset(), alone=True) is not None:
                 for option in case.shape.options:
                     blocked.update(self._usable(option))
         board.forget_views()
+
+    def _own_state(self, holder: Holder) -> object:
+        """Return by what jobs of one case differ here: their user's room, whether they may borrow, are tired."""
+        now = self._outlooks.futures.at(self._board.world.now)
+        searches = [self._search(holder, option) for option in holder.asker.case.shape.options]
+        rooms_of_user = tuple((row.user_has_room(now), row.user_has_room(self._last)) for row in searches)
+        worn = tuple(tired(self._board, holder.job, option) for option in holder.asker.case.shape.options)
+        return rooms_of_user, searches[0].may_borrow, worn
 
     def _held(self, most: int) -> bool:
         """Whether guaranteed demand has all the holds that there may be."""

@@ -347,3 +347,31 @@ def test_what_a_claim_leaves_to_others_is_seen_at_their_turn(*, pooled: bool) ->
     decided = site.decide()
 
     assert ([*decided.started()], decided.victims()) == ([first, second], [guest])
+
+
+@pytest.mark.parametrize(("candidates", "exact"), [(16, True), (17, False)])
+def test_up_to_sixteen_unequal_victims_are_compared_exactly(candidates: int, *, exact: bool) -> None:
+    site = Site()
+    nodes = site.node(1, count=candidates)
+    owner, borrower = site.team(candidates), site.team()
+    guests = [site.runs(borrower, node, since=NOW - node * MINUTE) for node in nodes]
+    site.waits(owner)
+
+    decided = site.decide()
+
+    assert decided.victims() == guests[:1]
+    assert decided.outcome.evictions[0].exact is exact
+
+
+def test_of_many_victims_those_stay_that_do_not_help_though_they_are_cheaper() -> None:
+    site = Site()
+    (pair,), singles = site.node(2), site.node(1, count=15)
+    owner, borrower = site.team(17), site.team()
+    needed = [site.runs(borrower, pair, since=NOW - (60 + place) * MINUTE) for place in range(2)]
+    for node in singles:
+        site.runs(borrower, node, since=NOW - node * MINUTE)
+    job = site.waits(owner, 2)
+
+    decided = site.decide()
+
+    assert (decided.nodes(job), decided.victims()) == ({pair: 1}, needed)

@@ -248,3 +248,57 @@ def test_who_ends_in_time_starts_on_held_nodes_when_another_has_taken_what_was_f
     assert decided.nodes(first) == {1: 1}
     assert decided.started() == [first, soon]
     assert decided.nodes(soon) == {2: 1}
+
+
+def test_one_persons_limit_keeps_nobody_else_from_holding() -> None:
+    site = Site()
+    site.node(4)
+    team = site.team(4, per_user_limit=2)
+    site.runs(team, 1, units=2, user=1)
+    site.runs(team, 1, units=2, user=2, ends_by=NOW + HOUR)
+    site.waits(team, 2, gang=1, minutes=60, user=1)
+    second = site.waits(team, 2, gang=1, minutes=50, user=2)
+
+    assert planned(site.decide()) == {second: (NOW + HOUR, [1])}
+
+
+def test_a_job_that_backs_off_keeps_nobody_else_from_holding() -> None:
+    site = Site()
+    site.node(4)
+    site.team(4)
+    team = site.team()
+    site.runs(team, 1, units=4, ends_by=NOW + HOUR)
+    site.waits(team, 4, gang=1, minutes=60, user=1, evictions=5)
+    second = site.waits(team, 4, gang=1, minutes=50, user=2)
+
+    assert planned(site.decide()) == {second: (NOW + HOUR, [1])}
+
+
+def test_a_borrowers_hold_whose_room_is_taken_is_planned_again_elsewhere() -> None:
+    site = Site()
+    site.node(2)
+    site.node(2)
+    owner, other, borrower = site.team(3), site.team(1), site.team()
+    site.runs(owner, 1, ends_by=NOW + HOUR)
+    site.runs(owner, 2, ends_by=NOW + 2 * HOUR)
+    site.runs(other, 2, ends_by=NOW + 2 * HOUR)
+    job = site.waits(borrower, 2, gang=1, minutes=60)
+    site.holds_on(job, 1, at=NOW + HOUR, standing=Standing.BORROWER)
+    own = site.waits(owner)
+
+    decided = site.decide()
+
+    assert decided.started() == [own]
+    assert planned(decided) == {job: (NOW + 2 * HOUR, [2])}
+
+
+def test_a_hold_stays_where_it_is_though_another_node_would_do_as_well() -> None:
+    site = Site()
+    site.node(2, count=2)
+    team = site.team(4)
+    for node in (1, 2):
+        site.runs(team, node, units=2, ends_by=NOW + HOUR)
+    job = site.waits(team, 2, gang=1, minutes=60)
+    site.holds_on(job, 2, at=NOW + HOUR)
+
+    assert planned(site.decide()) == {job: (NOW + HOUR, [2])}
