@@ -13,7 +13,7 @@ from queues.admission.plans import Plan
 from queues.admission.quota import ROOT, units_of
 from queues.admission.record import Record
 from queues.admission.search import Search, planned
-from queues.admission.shapes import Option
+from queues.admission.shapes import Option, Pattern
 from queues.admission.shares import Share, borrowed
 from queues.admission.world import Hold, Milliseconds, Placed, Standing, Waiting
 
@@ -27,6 +27,7 @@ class Planner:
         self._record = record
         self.sets = NamedSets(board)
         self._outlooks = Outlooks(board)
+        self._takers: dict[tuple[Pattern, ...], set[int]] = {}
         self._shares = {
             place: Share(borrowed(board.hard, place), board.tree.weight[place])
             for place in range(1, len(board.tree.parent))
@@ -242,14 +243,18 @@ class Planner:
         return not self._search(holder, option, alone=True).possible()
 
     def _usable(self, option: Option) -> set[int]:
-        ground = self.sets.emptied(())
-        return {
-            node
-            for pattern in option.patterns
-            for kind, nodes in ground.usable(pattern.flavor)
-            if kind.tasks(pattern)
-            for node in nodes
-        }
+        """Return the nodes that take a task of the option when nothing of ours is on them."""
+        known = self._takers.get(option.patterns)
+        if known is None:
+            ground = self.sets.emptied(())
+            known = self._takers[option.patterns] = {
+                node
+                for pattern in option.patterns
+                for kind, nodes in ground.usable(pattern.flavor)
+                if kind.tasks(pattern)
+                for node in nodes
+            }
+        return known
 
     def _all_blocked(self, option: Option, blocked: set[int]) -> bool:
         return bool(blocked) and self._usable(option) <= blocked
