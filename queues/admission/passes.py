@@ -337,14 +337,10 @@ class Passes:
 
     def _may_borrow_at_all(self, case: Case) -> bool:
         """Whether jobs of the case may find room now, keeps and holds aside."""
-        board, place, lines = self._board, case.place, self._board.lines
+        board = self._board
         for option in case.shape.options:  # asked of every case, so that a generator would show
-            for flavor, units in option.needs:
-                if lines[flavor].available(place) < units:
-                    break
-            else:
-                if board.could(case, option):
-                    return True
+            if board.could(case, option):
+                return True
         within = case.place in self._preempting and board.running_in[case.place] > 0
         return within or self._any_surplus()
 
