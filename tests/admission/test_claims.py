@@ -30,7 +30,7 @@ def leaving(site: Site, team: int, *nodes: int, units: int = 1) -> int:
 def test_a_claim_stands_until_what_leaves_for_it_has_gone() -> None:
     site = Site()
     site.node(2)
-    owner, borrower = site.team(2), site.team()
+    owner, borrower = site.team(2, per_user_limit=2), site.team()
     leaving(site, borrower, 1, units=2)
     job = site.waits(owner, 2, gang=1, minutes=60)
     claim = site.claims_on(job, 1)
@@ -375,3 +375,36 @@ def test_of_many_victims_those_stay_that_do_not_help_though_they_are_cheaper() -
     decided = site.decide()
 
     assert (decided.nodes(job), decided.victims()) == ({pair: 1}, needed)
+
+
+def test_a_claim_keeps_nothing_on_its_nodes_beyond_what_leaves_for_it() -> None:
+    site = Site()
+    site.node(4, pods=2)
+    owner, borrower = site.team(4), site.team()
+    leaving(site, borrower, 1, units=3)
+    claimant = site.waits(owner, 3, gang=1, minutes=5)
+    claim = site.claims_on(claimant, 1)
+    job = site.waits(borrower, gang=1)
+
+    decided = site.decide()
+
+    assert (decided.started(), decided.outcome.claims) == ([job], (claim,))
+
+
+def test_cpu_that_a_claim_leaves_to_others_is_seen_at_their_turn() -> None:
+    site = Site()
+    x, y = site.flavor("x"), site.flavor("y")
+    site.node(1, flavor=x)
+    site.node(2, flavor=y, cpu=1000)
+    owner = site.team(quotas=(Quota(flavor=y, guaranteed=1),))
+    third = site.team(quotas=(Quota(flavor=x, guaranteed=1), Quota(flavor=y, guaranteed=1)))
+    borrower = site.team(quotas=())
+    site.runs(borrower, 1, flavor=x)
+    guest = site.runs(borrower, 2, flavor=y)
+    site.attempts[1] = replace(site.attempts[1], groups=(replace(site.attempts[1].groups[0], cpu=1000),))
+    first = site.waits(owner, gang=1, flavors=(y,), cpu=1, minutes=5)
+    second = site.waits(third, gang=1, flavors=(x, y), cpu=1)
+
+    decided = site.decide()
+
+    assert (decided.started(), decided.victims()) == ([first, second], [guest])

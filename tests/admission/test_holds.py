@@ -302,3 +302,15 @@ def test_a_hold_stays_where_it_is_though_another_node_would_do_as_well() -> None
     site.holds_on(job, 2, at=NOW + HOUR)
 
     assert planned(site.decide()) == {job: (NOW + HOUR, [2])}
+
+
+def test_what_a_planned_start_leaves_of_its_node_is_for_anybody_however_long() -> None:
+    site = Site()
+    site.node(4)
+    holding, borrower = site.team(3), site.team()
+    site.runs(holding, 1, units=2, ends_by=NOW + HOUR)
+    holder = site.waits(holding, 3, gang=1, minutes=60)
+    site.holds_on(holder, 1, at=NOW + HOUR)
+    job = site.waits(borrower)
+
+    assert site.decide().started() == [job]

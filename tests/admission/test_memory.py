@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from queues.admission.decide import Memory, decide
 from queues.admission.frame import Frame
 from queues.admission.reasons import Code
@@ -23,6 +25,8 @@ def test_a_class_that_asks_for_something_else_now_is_judged_by_that() -> None:
     site.waits(team, 3, gang=1)
 
     before = both(site, memory)
+    site.classes[0] = replace(site.classes[0])
+    assert both(site, memory) == before
     (group,) = site.classes[0].ask.groups
     site.classes[0] = replace(site.classes[0], ask=replace(site.classes[0].ask, groups=(replace(group, units=4),)))
     after = both(site, memory)
@@ -30,11 +34,14 @@ def test_a_class_that_asks_for_something_else_now_is_judged_by_that() -> None:
     assert (before, after) == ([(Code.NO_FREE_CAPACITY, 3)], [(Code.NO_FREE_CAPACITY, 4)])
 
 
-def test_a_class_that_has_gone_is_no_part_of_the_mix_any_more() -> None:
+@pytest.mark.parametrize("used", [(3, 0), (4, 3)])
+def test_a_class_that_has_gone_is_no_part_of_the_mix_any_more(used: tuple[int, int]) -> None:
     site, memory = Site(), Memory()
     site.node(8, count=2)
     team, poor = site.team(16), site.team(borrow=0)
-    site.runs(team, 1, units=3)
+    for node, units in enumerate(used, start=1):
+        if units:
+            site.runs(team, node, tasks=units)
     site.waits(team)
     site.waits(poor, 4)
 

@@ -1,7 +1,9 @@
 """Whose turn it is after a step that took what others counted on: SEMANTICS 4."""
 
+from dataclasses import replace
+
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, Quota
+from queues.admission.world import HOUR, JobShape, Placed, Quota
 from tests.admission.site import NOW, Site
 
 
@@ -105,3 +107,24 @@ def test_the_turn_goes_by_what_a_team_can_ask_for_without_delaying_a_planned_sta
 
     # Of eight units that are lent or its own the holder has two now and needs four at its time.
     assert site.decide().started() == [three, one]
+
+
+def test_of_two_jobs_sent_on_to_borrow_one_may_take_surplus_back_there() -> None:
+    site = Site()
+    own, other = site.flavor("own"), site.flavor("other")
+    site.node(2, flavor=own)
+    site.node(1, flavor=other)
+    site.node(2, flavor=other)
+    team = site.team(quotas=(Quota(flavor=own, guaranteed=2),))
+    borrower = site.team(quotas=())
+    site.runs(borrower, 1, units=2, flavor=own)
+    site.runs(borrower, 2, flavor=other, shape=JobShape.ELASTIC)
+    group = replace(site.attempts[1].groups[0], most=2)
+    surplus = (Placed(group=0, node=3, tasks=1),)
+    site.attempts[1] = replace(site.attempts[1], groups=(group,), surplus=surplus)
+    jobs = [site.waits(team, gang=1, flavors=(own, other), minutes=minutes) for minutes in (2, 1)]
+
+    decided = site.decide()
+
+    assert [(row.job, row.flavors) for row in decided.outcome.admissions] == [(job, (other,)) for job in jobs]
+    assert [(row.placed, row.surplus) for row in decided.outcome.evictions] == [(surplus, True)]
