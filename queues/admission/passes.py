@@ -298,7 +298,8 @@ class Passes:
                 standing = self._standing(stream, option)
                 self._claims.execute(row.asker, option, recall, stream.job_class, stream.user, standing)
                 return
-        if board.inside(case, row.instead):
+        full = room is not None and room < row.instead.units and not self._any_surplus()
+        if not full and board.inside(case, row.instead):
             recall = self._claimant_of(row, row.instead).guaranteed()
             if recall is not None:
                 self._claims.execute(row.asker, row.instead, recall, stream.job_class, stream.user, Standing.GUARANTEED)

@@ -7,16 +7,21 @@ def timeline(dice: Random, *, calm: bool = False) -> str:
     """Return a scenario with teams, nodes, jobs of every shape and (unless ``calm``) what disturbs them."""
     flavors = ["g", "h"][: dice.choice([1, 1, 2])]
     racks = dice.random() < 0.3
-    lines = ["policy: {" + ", ".join(_policy(dice)) + "}", *(["levels: [rack]"] if racks else []), "nodes:"]
-    capacity, nodes = {}, []
-    for flavor in flavors:
-        count, units = dice.randint(1, 4), dice.choice([1, 2, 4, 8])
-        rack = f", rack: r{dice.randint(1, 2)}" if racks else ""
-        rack += f", cpu: {units * 2}" if dice.random() < 0.2 else ""
-        rack += ", outside: 1" if dice.random() < 0.1 and not calm else ""
-        lines.append(f"  - {{name: {flavor}n, count: {count}, flavor: {flavor}, units: {units}{rack}}}")
-        capacity[flavor] = count * units
-        nodes += [f"{flavor}n{number}" for number in range(1, count + 1)]
+    lines = ["policy: {" + ", ".join(_policy(dice)) + "}", *(["levels: [rack]"] if racks else [])]
+    slots = {flavor: 2 for flavor in flavors if dice.random() < 0.15}
+    if slots:
+        lines.append("flavors:")
+        lines += [f"  - {{name: {name}" + (", slots: 2" if name in slots else "") + "}" for name in flavors]
+    lines.append("nodes:")
+    capacity, nodes = dict.fromkeys(flavors, 0), []
+    for flavor, place in [(flavor, place) for flavor in flavors for place in ("nm" if racks else "n")]:
+        count, units = dice.randint(1, 2 if racks else 4), dice.choice([1, 2, 4, 8])
+        more = f", rack: r{dice.randint(1, 2)}" if racks else ""
+        more += f", cpu: {units * 2}" if dice.random() < 0.2 else ""
+        more += ", outside: 1" if dice.random() < 0.1 and not calm else ""
+        lines.append(f"  - {{name: {flavor}{place}, count: {count}, flavor: {flavor}, units: {units}{more}}}")
+        capacity[flavor] += count * units * slots.get(flavor, 1)
+        nodes += [f"{flavor}{place}{number}" for number in range(1, count + 1)]
     lines.append("teams:")
     departments, leaves = dice.randint(0, 2), []
     lines += [f"  - {{name: d{number}, {_quota(dice, capacity)}}}" for number in range(departments)]
@@ -30,7 +35,7 @@ def timeline(dice: Random, *, calm: bool = False) -> str:
         at = dice.randint(0, 600)
         events.append((at, f"submit: {{name: j{number}, {_job(dice, leaves, flavors, racks=racks)}}}"))
     if not calm:
-        events += [(dice.randint(0, 900), _change(dice, nodes, leaves)) for _ in range(dice.randint(0, 4))]
+        events += [(dice.randint(0, 900), _change(dice, nodes, leaves)) for _ in range(dice.randint(0, 7))]
         gone = [number for number in range(len(events)) if dice.random() < 0.05]
         events += [(events[number][0] + dice.randint(1, 25), f"cancel: j{number}") for number in gone if number < jobs]
     lines.append("timeline:")
@@ -42,9 +47,9 @@ def _policy(dice: Random) -> list[str]:
     wishes = [
         (0.5, "hold_after: " + dice.choice(["0s", "2m", "5m"])),
         (0.4, "grace: " + dice.choice(["30s", "1m", "3m"])),
-        (0.3, "min_runtime: " + dice.choice(["1m", "4m"])),
+        (0.4, "min_runtime: " + dice.choice(["1m", "4m"])),
         (0.3, "preempt_within_team: lower_priority"),
-        (0.15, "evictions_per_minute: 2"),
+        (0.25, "evictions_per_minute: " + dice.choice(["1", "2"])),
         (0.2, "per_user_limit: 5"),
         (0.2, "elastic_pause: 1m"),
         (0.2, "tick: event"),
@@ -67,15 +72,15 @@ def _quota(dice: Random, left: dict[str, int]) -> str:
         parts.append(f"{flavor}: {units}")
     text = "guaranteed: {" + ", ".join(parts) + "}"
     for name in ("borrow_limit", "lend_limit"):
-        if dice.random() < 0.2:
-            text += f", {name}: {{g: {dice.randint(0, 4)}}}"
+        if dice.random() < 0.25:
+            text += f", {name}: {{g: {dice.randint(0, 3)}}}"
     return text + (f", weight: {dice.choice([0, 2, 5])}" if dice.random() < 0.3 else "")
 
 
 def _job(dice: Random, leaves: list[str], flavors: list[str], *, racks: bool) -> str:
     shape = dice.choice(["independent", "gang", "gang", "elastic"])
     text = (
-        f"team: {dice.choice(leaves)}, user: u{dice.randint(1, 3)}, shape: {shape}, units: {dice.choice([1, 1, 1, 2])}"
+        f"team: {dice.choice(leaves)}, user: u{dice.randint(1, 3)}, shape: {shape}, units: {dice.choice([1, 1, 2, 3])}"
     )
     if shape == "elastic":
         text += f", min: {dice.randint(1, 2)}, max: {dice.randint(2, 6)}"
@@ -107,7 +112,8 @@ def _grouped(text: str, dice: Random, flavors: list[str]) -> str:
 def _change(dice: Random, nodes: list[str], leaves: list[str]) -> str:
     return dice.choice(
         [
-            f"node: {{name: {dice.choice(nodes)}, state: {dice.choice(['cordoned', 'lost', 'ready'])}}}",
+            f"node: {{name: {dice.choice(nodes)}, state: {dice.choice(['cordoned', 'ready'])}}}",
+            f"node: {{name: {dice.choice(nodes)}, state: {dice.choice(['lost', 'lost', 'ready'])}}}",
             f"set_quota: {{team: {dice.choice(leaves)}, flavor: g, guaranteed: {dice.randint(0, 5)}}}",
             f"team: {{name: {dice.choice(leaves)}, paused: {dice.choice(['true', 'false'])}}}",
             f"team: {{name: {dice.choice(leaves)}, weight: {dice.choice([0, 1, 3])}}}",
