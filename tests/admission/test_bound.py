@@ -126,7 +126,19 @@ def test_who_would_borrow_is_promised_nothing() -> None:
 
     found = told(site, job)
 
-    assert (found.guaranteed, found.latest) == (False, None)
+    assert (found, found.latest) == (Bound(eligible=NOW, guaranteed=False), None)
+
+
+def test_who_is_paused_or_waits_for_other_gpus_is_not_before_it() -> None:
+    site, team = full()
+    site.flavor("other")
+    site.node(8, flavor=2)
+    paused = site.team(8, paused=True)
+    site.waits(paused, 8, gang=1, minutes=90, limit=20)
+    site.waits(team, 8, gang=1, minutes=90, limit=20, flavors=(2,))
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+
+    assert told(site, job).before == 0
 
 
 def test_of_a_long_line_only_so_much_is_counted() -> None:

@@ -65,3 +65,17 @@ def test_what_was_counted_of_one_world_is_not_told_of_another() -> None:
 
     assert frame.settled(world) is not None
     assert frame.settled(replace(world)) is None
+
+
+def test_all_that_a_person_has_counts_where_users_share() -> None:
+    site, memory = Site(), Memory()
+    site.node(8)
+    team = site.team(8)
+    for user, units in ((1, 2), (1, 2), (2, 3)):
+        site.runs(team, 1, units=units, user=user)
+    site.waits(team, gang=1, user=1, minutes=5)
+    second = site.waits(team, gang=1, user=2)
+
+    started = decide(site.world(), site.heads(), memory).admissions
+
+    assert [row.job for row in started] == [second]

@@ -346,3 +346,27 @@ def test_where_no_node_is_usable_the_largest_block_is_nothing() -> None:
     decided = site.decide()
 
     assert (decided.code(job), decided.numbers(job)["largest_block"]) == (Code.CAPACITY_REDUCED, 0)
+
+
+def test_who_may_not_borrow_is_told_what_its_team_uses_of_its_own() -> None:
+    site = Site()
+    site.node(8)
+    a = site.team(2)
+    site.runs(a, 1, units=2)
+    job = site.waits(a, borrow=False)
+
+    numbers = site.decide().numbers(job)
+
+    assert (site.decide().code(job), numbers["used"], numbers["limit"]) == (Code.TEAM_LIMIT, 2, 2)
+
+
+def test_what_waits_for_others_to_leave_tells_what_it_needs_and_what_comes() -> None:
+    site = Site()
+    site.node(4)
+    a = site.team(4)
+    site.runs(a, 1, units=3, leaving=True)
+    job = site.waits(a, 2, gang=1)
+
+    numbers = site.decide().numbers(job)
+
+    assert (site.decide().code(job), numbers["needs"], numbers["terminating"]) == (Code.WAITS_TERMINATING, 2, 3)
