@@ -118,10 +118,13 @@ def _measure(name: str, waiting: int, nodes: int, seed: int, *, lends: bool) -> 
 
 
 def _minutes(engine: Engine, random: Random, laps: Laps, minutes: range) -> list[float]:
-    """Let one job end in each of these minutes and decide; return the seconds that took, fewer where they are long."""
+    """Let a job end in each of these minutes and decide; return the seconds that took, fewer where they are long."""
     laps.seconds.clear()
     for minute in minutes:
-        _end(engine, random.choice(list(engine.runs.values())), MINUTE * minute)
+        if engine.runs:
+            _end(engine, random.choice(list(engine.runs.values())), MINUTE * minute)
+        else:
+            engine.advance(MINUTE * minute)
         engine.cycle()
         if sum(laps.seconds) > ENOUGH:
             break

@@ -107,8 +107,8 @@ def test_decisions_are_timed_and_the_peak_of_memory_is_told() -> None:
 def test_decisions_are_timed_by_themselves_once_what_waits_may_hold() -> None:
     rows = run("decide", Setting(data=None, seed=1, part=250))
 
-    assert rows["decide/own/40/4/holds/longest"].value > 0
-    assert rows["decide/own/40/4/holds/held"].value > 0
+    assert rows["decide/lent/40/4/holds/longest"].value > 0
+    assert rows["decide/lent/40/4/holds/held"].value > 0
 
 
 def test_decisions_on_the_same_shapes_are_timed_whatever_waits_behind() -> None:
