@@ -5,12 +5,15 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from clusters.asking import Failure
 from clusters.kube import KubeCluster, connect
+from clusters.port import ClusterError
+from tests.clusters.waiting import until
 from tests.kubernetes.session import RealCluster
 
 pytestmark = [
@@ -47,11 +50,20 @@ def made(cluster_under_test: RealCluster, tmp_path: Path) -> Iterator[KubeCluste
     admin = cluster_under_test.kubeconfig
     typed(commands().replace("FILE", "made"), admin, tmp_path)
     cluster = connect("made", kubeconfig=tmp_path / "made")
+    # The API server hears of new accounts and roles a moment later.
+    until(lambda: _answers(cluster))
     yield cluster
     cluster.close()
     folder = "deploy/kubernetes"
     typed(f"kubectl delete --wait=false -f {folder}/rbac.yaml -f {folder}/namespace.yaml", admin, tmp_path)
     typed("kubectl delete --wait=false --ignore-not-found namespace team-guide", admin, tmp_path)
+
+
+def _answers(cluster: KubeCluster) -> bool:
+    with suppress(ClusterError):
+        cluster.inventory()
+        return True
+    return False
 
 
 def test_the_kubeconfig_of_the_guide_may_do_what_tidegate_does_and_read_no_secrets(made: KubeCluster) -> None:
