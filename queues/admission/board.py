@@ -2,16 +2,18 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from queues.admission.frame import Frame
 from queues.admission.lineup import wishes_of
 from queues.admission.placement import Mix, witness
 from queues.admission.plans import Asker, Case
+from queues.admission.quota import demand
 from queues.admission.reserving import Reserving
 from queues.admission.rooms import negative, rooms, rooms_of
 from queues.admission.settled import Tasks, shapes_of
 from queues.admission.shapes import Option, Pattern
-from queues.admission.world import Attempt, Milliseconds, Placed, World
+from queues.admission.world import Attempt, Milliseconds, Placed, Queue, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,36 @@ class Board(Reserving):
         if found is None:
             raise AssertionError(f"no witness for an admissible ask of team {self.tree.ids[asker.case.place]}")
         return found
+
+    def leaves_user(self, asker: Asker, option: Option, queue: Queue, user: int) -> bool:
+        """Whether a user's limits would still leave room for the planned starts of other jobs of theirs."""
+        limits = self.user_limits(queue)
+        if not limits or all(plan.user != user for plan in self.plans):
+            return True
+        for plan in self.binding(asker, option):
+            own = self.queues[self.classes[plan.job_class].queue]
+            theirs = self.user_limits(own) if plan.user == user else ()
+            for node, limit in limits:
+                if (node, limit) not in theirs or (node is None and own.id != queue.id):
+                    continue
+                soft = self.soft_in_queue.get((queue.id, user)) if node is None else self.soft_in_team.get((node, user))
+                used = self.used_by(node, queue, user) - (soft or 0) - self._ended_of_user(node, queue, user, plan.at)
+                if used + plan.option.units <= limit < used + plan.option.units + option.units:
+                    return False
+        return True
+
+    def _ended_of_user(self, node: int | None, queue: Queue, user: int, at: Milliseconds | None) -> int:
+        """Return the units of a user in a team or department, or in the queue (None), that surely end by then."""
+        going = [row for row in chain(self.running.values(), self.leaving) if row.user == user]
+        rows = [(self.tree.number[row.team], row.queue, row.ends_by, demand(row, surplus=False)) for row in going]
+        rows += [(row.case.place, row.queue, row.ends, dict(row.option.needs)) for row in self.log if row.user == user]
+        return sum(
+            sum(needs.values())
+            for place, own, ends, needs in rows
+            if ends is not None
+            and (at is None or ends <= at)
+            and (own == queue.id if node is None else node in self.tree.counting[place])
+        )
 
     def admit(
         self,

@@ -48,7 +48,7 @@ class Planner:
         case, last, search = holder.asker.case, self._last, self._search(holder, option)
         own = self._waited_for(holder, option, placed)
         rests_on, node = standing_of(board.tree, self._outlooks.futures.without_surplus, case.place, option.needs, own)
-        if not search.user_has_room(last):
+        if not search.user_has_room(last, None):
             return None
         lines = {flavor: last.lines[flavor].copy() for flavor, _ in option.needs}
         for flavor, line in lines.items():
@@ -208,9 +208,10 @@ class Planner:
 
     def _own_state(self, holder: Holder) -> object:
         """Return by what jobs of one case differ here: their user's room, whether they may borrow, are tired."""
-        now = self._outlooks.futures.at(self._board.world.now)
+        now_at = self._board.world.now
+        now = self._outlooks.futures.at(now_at)
         searches = [self._search(holder, option) for option in holder.asker.case.shape.options]
-        rooms_of_user = tuple((row.user_has_room(now), row.user_has_room(self._last)) for row in searches)
+        rooms_of_user = tuple((row.user_has_room(now, now_at), row.user_has_room(self._last, None)) for row in searches)
         worn = tuple(tired(self._board, holder.job, option) for option in holder.asker.case.shape.options)
         return rooms_of_user, searches[0].may_borrow, worn
 

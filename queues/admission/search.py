@@ -115,7 +115,7 @@ class Search:
         """Whether limits and quota will let the job start then, and leave later planned starts theirs."""
         if outlook.whom is None and not self.may_borrow:
             return False
-        if not self.user_has_room(outlook.future):
+        if not self.user_has_room(outlook.future, outlook.at):
             return False
         if not outlook.allows(self._holder.asker.case, self._option, lent=self.may_borrow):
             return False
@@ -133,18 +133,33 @@ class Search:
         ]
         return board.leaves_quota(asker, self._option, later)
 
-    def user_has_room(self, future: Future) -> bool:
-        """Whether the user's limits will leave room then."""
+    def user_has_room(self, future: Future, at: Milliseconds | None) -> bool:
+        """Whether the user's limits will leave room then, beside planned starts of theirs that run at the same time."""
         board, user = self._board, self._holder.job.user
         queue = board.queues[self._holder.job_class.queue]
         if not board.user_limits(queue):
             return True
-        ended: dict[int | None, int] = {
+        back: dict[int | None, int] = {
             node: future.ended_of_user.get((node, user), 0) for node in board.tree.counting[self._place]
         }
-        ended[None] = ended[self._place]
-        room = board.user_room(queue, user, ended)
+        back[None] = back[self._place]
+        for plan in board.plans:
+            if plan.user == user and plan.job != self._holder.job.id and self._meets(plan, at):
+                for node in board.tree.counting[plan.case.place]:
+                    back[node] = back.get(node, 0) - plan.option.units
+                if board.classes[plan.job_class].queue == queue.id:
+                    back[None] -= plan.option.units
+        room = board.user_room(queue, user, back)
         return room is None or room >= self._option.units
+
+    def _meets(self, plan: Plan, at: Milliseconds | None) -> bool:
+        """Whether the job, started then, and another as planned may both run at some time."""
+        if plan.at is None or at is None:
+            return True
+        if plan.at <= at:
+            return plan.in_use_at(at)
+        ends = self._holder.asker.ends
+        return plan.outlasted_by(None if ends is None else at + ends - self._board.world.now)
 
     @cached_property
     def may_borrow(self) -> bool:

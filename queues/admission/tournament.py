@@ -91,12 +91,17 @@ class Lane:
             option = self._choose(stream)
             if stream.key != key or stream.head is None:
                 continue  # who asked lets those behind go first
-            if option is not None:
-                room = self._board.hard_room(stream.queue, stream.user)
-                if room is None or room >= option.units or not self._user_limits:
-                    return Candidate(stream, option, key)
+            if option is not None and (not self._user_limits or self._user_has_room(stream, option)):
+                return Candidate(stream, option, key)
             heappop(rows)
         return None
+
+    def _user_has_room(self, stream: Stream, option: Option) -> bool:
+        """Whether the user's limits leave room, for planned starts of theirs as well."""
+        room = self._board.hard_room(stream.queue, stream.user)
+        if room is None:
+            return True
+        return room >= option.units and self._board.leaves_user(stream.asker(), option, stream.queue, stream.user)
 
     def _rows(self) -> Iterable[list[tuple[Key, Stream]]]:
         return (self._fifo, *self._fair.values())

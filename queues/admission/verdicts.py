@@ -134,13 +134,24 @@ class Judge:
             self._users = {}
             for place, user in sorted(board.used_in_team):
                 self._users.setdefault(place, []).append(user)
-        for user in sorted({user for node in board.tree.counting[case.place] for user in self._users.get(node, ())}):
-            used = {node: board.used_by(node, queue, user) for node, _ in limits}
+        users = {user for node in board.tree.counting[case.place] for user in self._users.get(node, ())}
+        for user in sorted(users | {plan.user for plan in board.plans}):
+            held = self._held_by(case, job_class, user)
+            used = {node: board.used_by(node, queue, user) + held for node, _ in limits}
             node, limit = min(limits, key=lambda row: row[1] - used[row[0]])
             if limit - used[node] < case.shape.units:
                 numbers: Numbers = {"needs": case.shape.units, "used": used[node], "limit": limit}
                 result.append((user, reason(Code.USER_LIMIT, numbers)))
         return result
+
+    def _held_by(self, case: Case, job_class: JobClass, user: int) -> int:
+        """Return what planned starts of a user keep of their limits from further jobs of a class."""
+        board, limit = self._board, job_class.ask.time_limit
+        asker = Asker(case, None, job_class.priority, None if limit is None else board.world.now + limit)
+        for option in case.shape.options:
+            if not board.leaves_user(asker, option, board.queues[job_class.queue], user):
+                return max(plan.option.units for plan in board.plans if plan.user == user)
+        return 0
 
     def _beyond_user_limit(self, job_class: JobClass, case: Case) -> Reason | None:
         limit = self._user_limit(job_class)
