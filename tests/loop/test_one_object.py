@@ -1,6 +1,7 @@
 """I4: there is one live Kubernetes object for each wave and group, whatever is told twice, late or to what is gone."""
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 from django.utils import timezone
@@ -9,6 +10,8 @@ from queues import cycle
 from queues.models import Job, Wave
 from queues.states import ENDED
 from tests.loop.stage import Stage
+
+Step = Callable[[], object]
 
 SHAPES: tuple[dict[str, object], ...] = (
     {"shape": "gang", "tasks": 2},
@@ -34,12 +37,13 @@ def live(stage: Stage) -> Counter[tuple[str, int]]:
 def test_each_wave_and_group_has_one_live_object_whatever_is_told_again(stage: Stage) -> None:
     dice, most = Random(4), Counter[tuple[str, int]]()
     jobs: list[Job] = []
+    steps: list[Step] = [stage.look, stage.release, told_again, lambda: cycle.run_cycle(timezone.now)]
 
     for turn in range(14):
         if turn < 8:
             spec = dict(SHAPES[turn % len(SHAPES)])
             jobs.append(stage.submit(**({"gpus": "h100:1"} if "groups" not in spec else {}), **spec, run_for="0.2s"))
-        for step in dice.choices([stage.look, stage.release, told_again, lambda: cycle.run_cycle(timezone.now)], k=5):
+        for step in dice.choices(steps, k=5):
             step()
             counted = live(stage)
             most |= counted
