@@ -11,7 +11,7 @@ from queues import cycle, release, removals, services
 from queues.models import Claim, Eviction, Job, Task, Wave
 from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState
 from tests.loop.adopting import Hands, job_of
-from tests.loop.killing import Killer
+from tests.loop.killing import Calls, Killer
 from tests.loop.stage import Stage, events, state, units_in_use
 from tests.loop.test_elastic import claim, elastic, running
 from tests.queues import manifests
@@ -30,11 +30,21 @@ class Mortal:
 
     def __init__(self, stage: Stage, seed: int) -> None:
         self.stage, self.killer = stage, Killer(seed, *LOOP)
+        api = stage.cluster.api
+        self.calls = Calls(api.ask)
+        api.ask = self.calls  # type: ignore[method-assign]
 
     def turn(self) -> None:
-        for wheel in (self.stage.look, lambda: cycle.run_cycle(timezone.now), self.stage.release):
-            if self.killer.maybe(wheel):
+        wheels: tuple[tuple[Callable[[], object], int], ...] = (
+            (self.stage.look, 600),
+            (lambda: cycle.run_cycle(timezone.now), 600),
+            (self.stage.release, 80),
+        )
+        self.calls.armed = True
+        for wheel, lines in wheels:
+            if self.killer.maybe(wheel, lines=lines):
                 self.stage.fences = release.Fences()  # with the process goes what it remembers
+        self.calls.armed = False
         self.hold()
 
     def hold(self) -> None:
@@ -156,3 +166,4 @@ def test_a_loop_that_dies_at_any_line_does_what_it_was_at_once_and_leaves_nothin
 
     mortal.nothing_is_left()
     assert mortal.killer.struck
+    assert mortal.calls.deaths
