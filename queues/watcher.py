@@ -213,7 +213,8 @@ class Follower:
         for ref in findings.strays:
             if ref.wave in self._strays:
                 log.warning("cluster %s: deleting objects of wave %s, which is not known", self.name, ref.wave)
-                self.cluster.stop(ref)
+                # A job that was forgotten may come again under the same name: not beside its own pods.
+                self.cluster.stop(ref, pods_first=True)
         self._strays = {ref.wave for ref in findings.strays}
 
     def _note_unreachable(self, error: ClusterError) -> None:

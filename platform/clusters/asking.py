@@ -110,8 +110,11 @@ class Asker:
         meta = found["metadata"]
         if "deletionTimestamp" in meta:
             raise NameTaken(f"{name} is being deleted", leaving=True)
-        if (meta.get("labels") or {}).get(names.LABEL_WAVE) != wanted["metadata"]["labels"][names.LABEL_WAVE]:
-            raise NameTaken(f"{name} exists and is not of this wave", leaving=False)
+        theirs, ours = meta.get("labels") or {}, wanted["metadata"]["labels"]
+        if theirs.get(names.LABEL_WAVE) != ours[names.LABEL_WAVE]:
+            # An object of this job of which the database has lost the wave goes as soon as the watcher has seen it.
+            stray = names.LABEL_WAVE in theirs and theirs.get(names.LABEL_JOB) == ours[names.LABEL_JOB]
+            raise NameTaken(f"{name} exists and is not of this wave", leaving=stray)
         return found
 
     def listed(self, path: str, query: Query) -> tuple[list[Json], str]:

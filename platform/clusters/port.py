@@ -407,8 +407,11 @@ class Cluster(Protocol):
         """Narrow each gated pod to its node and remove our gate; pods that are gone or free already are passed over."""
         ...
 
-    def stop(self, ref: WaveRef, *, grace_seconds: int | None = None) -> None:
-        """Delete the wave's objects and pods, suspend an adopted object; what is gone already is passed over."""
+    def stop(self, ref: WaveRef, *, grace_seconds: int | None = None, pods_first: bool = False) -> None:
+        """Delete the wave's objects and pods, suspend an adopted object; what is gone already is passed over.
+
+        ``pods_first``: the objects stay, and keep their names, until no pod of theirs is left.
+        """
         ...
 
     def refuse(self, offer: Offer, text: str) -> None:

@@ -119,8 +119,8 @@ class KubeCluster:
         for outcome in outcomes:
             outcome.result()
 
-    def stop(self, ref: WaveRef, *, grace_seconds: int | None = None) -> None:
-        """Delete the wave's objects and pods; what is gone already is passed over."""
+    def stop(self, ref: WaveRef, *, grace_seconds: int | None = None, pods_first: bool = False) -> None:
+        """Delete the wave's objects (once ``pods_first`` have gone) and pods; what is gone already is passed over."""
         # By label and not by name: it takes one request for all groups and cannot hit what is not ours.
         ours = {"labelSelector": f"{names.LABEL_WAVE}={names.label_value(ref.wave)}"}
         kind = kinds.BY_KEY[ref.kind or kinds.JOB.key]
@@ -128,7 +128,8 @@ class KubeCluster:
             self._written.take_back(ref, kind)
         else:
             objects = path_of(f"/apis/{kind.api}", ref.namespace, kind.plural)
-            self._asker.unless_missing("delete", objects, query={**ours, "propagationPolicy": "Background"})
+            policy = "Foreground" if pods_first else "Background"
+            self._asker.unless_missing("delete", objects, query={**ours, "propagationPolicy": policy})
         if grace_seconds is not None:
             pods = path_of("/api/v1", ref.namespace, "pods")
             self._asker.unless_missing("delete", pods, query={**ours, "gracePeriodSeconds": str(grace_seconds)})

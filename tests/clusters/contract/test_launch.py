@@ -7,6 +7,8 @@ from clusters.port import NameTaken, Placement, PodPhase, QuotaRefused, Refused,
 from tests.clusters.contract.ground import GIB, GPU, Ground, GroupFields, ref
 from tests.clusters.waiting import until
 
+OTHER_WAVE = "0197a2b0-0000-7000-8000-000000000000"
+MERGE = "application/merge-patch+json"
 FOREVER = {"forever": "1"}
 
 
@@ -115,11 +117,24 @@ def test_a_name_that_another_wave_has_is_not_ours(ground: Ground) -> None:
     node = ground.node()
     launch = ground.launch(ground.group(node, steer=FOREVER))
     ground.cluster.launch(launch)
+    path = f"/apis/batch/v1/namespaces/{ground.namespace}/jobs/{names.object_name(launch.job, 1, 0)}"
+    ground.send("patch", path, body={"metadata": {"labels": {names.LABEL_JOB: "another"}}}, media=MERGE)
 
     with pytest.raises(NameTaken) as caught:
-        ground.cluster.launch(replace(launch, wave="0197a2b0-0000-7000-8000-000000000000"))
+        ground.cluster.launch(replace(launch, wave=OTHER_WAVE))
 
     assert not caught.value.leaving
+
+
+def test_a_name_that_a_lost_wave_of_the_same_job_has_can_be_tried_again(ground: Ground) -> None:
+    node = ground.node()
+    launch = ground.launch(ground.group(node, steer=FOREVER))
+    ground.cluster.launch(launch)
+
+    with pytest.raises(NameTaken) as caught:
+        ground.cluster.launch(replace(launch, wave=OTHER_WAVE))
+
+    assert caught.value.leaving
 
 
 def test_a_name_that_is_on_its_way_out_can_be_tried_again(ground: Ground) -> None:
@@ -128,7 +143,7 @@ def test_a_name_that_is_on_its_way_out_can_be_tried_again(ground: Ground) -> Non
     ground.cluster.launch(launch)
     path = f"/apis/batch/v1/namespaces/{ground.namespace}/jobs/{names.object_name(launch.job, 1, 0)}"
     patch = {"metadata": {"finalizers": ["tidegate.test/stays"]}}
-    ground.send("patch", path, body=patch, media="application/merge-patch+json")
+    ground.send("patch", path, body=patch, media=MERGE)
     ground.cluster.stop(ref(launch))
 
     with pytest.raises(NameTaken) as caught:
@@ -136,7 +151,7 @@ def test_a_name_that_is_on_its_way_out_can_be_tried_again(ground: Ground) -> Non
 
     assert caught.value.leaving
     assert [wave.leaving for wave in ground.waves(launch)] == [True]
-    ground.send("patch", path, body={"metadata": {"finalizers": []}}, media="application/merge-patch+json")
+    ground.send("patch", path, body={"metadata": {"finalizers": []}}, media=MERGE)
     until(lambda: not ground.waves(launch))
     ground.cluster.launch(launch)
 

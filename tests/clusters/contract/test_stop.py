@@ -1,4 +1,8 @@
-from clusters.port import PodPhase
+from dataclasses import replace
+
+import pytest
+
+from clusters.port import NameTaken, PodPhase
 from tests.clusters.contract.ground import Ground, ref
 from tests.clusters.waiting import until
 
@@ -56,6 +60,22 @@ def test_a_shorter_grace_replaces_a_longer_one(ground: Ground) -> None:
     ground.cluster.stop(ref(launch), grace_seconds=1)
 
     until(lambda: not ground.pods(launch))
+
+
+def test_a_name_stays_taken_until_the_pods_have_gone_where_that_is_asked(ground: Ground) -> None:
+    node = ground.node()
+    launch = ground.launch(ground.group(node, steer=STUBBORN), grace_seconds=60)
+    ground.cluster.launch(launch)
+    ground.running(launch)
+
+    ground.cluster.stop(ref(launch), pods_first=True)
+
+    until(lambda: [pod for pod in ground.pods(launch) if pod.leaving])
+    with pytest.raises(NameTaken) as caught:
+        ground.cluster.launch(replace(launch, wave="0197a2b0-0000-7000-8000-000000000000"))
+    assert caught.value.leaving
+    ground.cluster.stop(ref(launch), grace_seconds=0)
+    until(lambda: not ground.pods(launch) and not ground.waves(launch))
 
 
 def test_gated_pods_are_stopped_too(ground: Ground) -> None:
