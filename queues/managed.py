@@ -68,10 +68,7 @@ def see(
     if before.state is TaskState.LEAVING:
         return before
     if thing.complete:
-        ended = max(filter(None, ((pod and pod.ended_at) or now, before.started_at)))
-        return replace(
-            _named(before, pod), state=TaskState.SUCCEEDED, ended_at=ended, exit_code=0, reason="", message=""
-        )
+        return _succeeded(before, pod, now)
     if thing.failed:
         return _failed(before, pod, thing, node=node, admitted=admitted, now=now)
     return _started(before, pod, now)

@@ -15,7 +15,7 @@ from queues.admission.record import Record
 from queues.admission.search import Search, planned
 from queues.admission.shapes import Option, Pattern
 from queues.admission.shares import Share, borrowed
-from queues.admission.world import Hold, Milliseconds, Placed, Standing, Waiting
+from queues.admission.world import Hold, Milliseconds, Placed, Standing
 
 
 class Planner:
@@ -86,7 +86,7 @@ class Planner:
                     own[place, flavor] = own.get((place, flavor), 0) + units
         return own
 
-    def renew(self, jobs: dict[int, Waiting]) -> None:
+    def renew(self) -> None:
         """Plan the holds of the world again, in their order; a better plan replaces an old one."""
         board = self._board
         self._outlooks = Outlooks(board)
@@ -97,7 +97,7 @@ class Planner:
                 continue
             if board.paused(board.queues[job_class.queue]) is not None:
                 continue
-            given_way += self._replan(hold, holder_of(board, job_class, jobs.get(hold.job) or as_waiting(hold)))
+            given_way += self._replan(hold, holder_of(board, job_class, as_waiting(hold)))
         self._replan_all(given_way)
         board.forget_views()
 

@@ -70,7 +70,7 @@ class Passes:
         """Make the passes."""
         self._claims.begin_pending()
         self._claims.start(Standing.GUARANTEED)
-        self._planner.renew({})
+        self._planner.renew()
         sent = self._guaranteed()
         self._claims.start(Standing.BORROWER)
         self._claimants_elsewhere()
