@@ -56,8 +56,9 @@ class Scripted:
     def pin(self, pins: Sequence[Pin]) -> None:
         self.pinned += pins
 
-    def stop(self, ref: WaveRef, *, grace_seconds: int | None = None) -> None:
-        assert grace_seconds is None
+    def stop(self, ref: WaveRef, *, grace_seconds: int | None = None, pods_first: bool = False) -> None:
+        # What nobody knows keeps its name until its pods have gone.
+        assert (grace_seconds, pods_first) == (None, True)
         self.stopped.append(ref)
 
 
