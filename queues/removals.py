@@ -54,21 +54,23 @@ def take(now: datetime, lease: datetime) -> list[Eviction]:
 def _tell(row: Eviction, clusters: Mapping[str, Cluster], now: datetime) -> tuple[datetime | None, bool]:
     """Tell one; return when it is due again, and whether the cluster could not be told."""
     wave = row.wave
-    pods = list(Task.objects.filter(wave=wave, eviction=row, state=TaskState.LEAVING).values_list("pod", flat=True))
+    leaving = Task.objects.filter(wave=wave, eviction=row, state=TaskState.LEAVING).order_by("pod")
+    pods = list(leaving.values_list("pod", "pod_uid"))
     if not pods or wave.state in {WaveState.EVICTING, WaveState.ENDED}:
         return None, False
+    known = {pod: uid for pod, uid in pods if pod}
     late = row.at + row.grace + GOING_SLACK
     grace = FIRM_GRACE_SECONDS if late <= now else None
     try:
         cluster = clusters[wave.cluster.name]
-        cluster.stop_pods(namespace_of(wave.job.team.name), sorted(filter(None, pods)), grace_seconds=grace)
+        cluster.stop_pods(namespace_of(wave.job.team.name), known, grace_seconds=grace)
     except (ClusterError, KeyError) as error:
         log.warning("cluster %s: pods of wave %s could not be told to go: %s", wave.cluster.name, wave.uid, error)
         return now + min(timedelta(seconds=2 ** min(row.tries, 6)), LATER), True
-    if not all(pods) and late <= now:
+    if len(known) < len(pods) and late <= now:
         _stop_whole(row, now)
         return None, False
-    if not all(pods):
+    if len(known) < len(pods):
         return now + SOON, False
     return max(late, now + LATER), False
 

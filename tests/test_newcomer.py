@@ -358,7 +358,7 @@ def use_everything(cluster: KubeCluster) -> None:
         break
     for pod in pods[:1]:
         b"".join(cluster.logs("team-nlp", pod.name, tail=1).chunks())
-    cluster.stop_pods("team-nlp", [pod.name for pod in pods[:1]], grace_seconds=0)
+    cluster.stop_pods("team-nlp", {pod.name: pod.uid for pod in pods[:1]}, grace_seconds=0)
     cluster.stop(WaveRef(wave=wave, job=wave, number=1, namespace="team-nlp", groups=1), grace_seconds=0)
     use_adoption(cluster, launch)
     cluster.ensure_team("team-nlp", team="nlp", ceiling=None)

@@ -88,6 +88,14 @@ class Asker:
                 return None
             raise failure.judged() from failure
 
+    def delete_this(self, path: str, uid: str, *, options: Json) -> None:
+        """Delete the object of this UID; one that is gone, or has been made anew under the name, is passed over."""
+        try:
+            self.api.ask("delete", path, body={**options, "preconditions": {"uid": uid}})
+        except Failure as failure:
+            if failure.status not in {answers.NOT_FOUND, answers.CONFLICT}:
+                raise failure.judged() from failure
+
     def create(self, collection: str, wanted: Json) -> None:
         """Create an object; one of that name is as good."""
         try:

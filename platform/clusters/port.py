@@ -418,8 +418,11 @@ class Cluster(Protocol):
         """Tell on an object, and by an event, why it is not taken into the queue; telling it again changes nothing."""
         ...
 
-    def stop_pods(self, namespace: str, pods: Sequence[str], *, grace_seconds: int | None = None) -> None:
-        """Delete these pods and nothing else of their waves; what is gone already is passed over."""
+    def stop_pods(self, namespace: str, pods: Mapping[str, str], *, grace_seconds: int | None = None) -> None:
+        """Delete these pods, by name and UID, and nothing else of their waves.
+
+        What is gone already is passed over, and so is another pod that has the name by now.
+        """
         ...
 
     def logs(

@@ -139,11 +139,11 @@ class KubeCluster:
         if offer.refused != text:
             self._written.refuse(offer, text)
 
-    def stop_pods(self, namespace: str, pods: Sequence[str], *, grace_seconds: int | None = None) -> None:
-        """Delete these pods and nothing else of their waves; what is gone already is passed over."""
-        query = {} if grace_seconds is None else {"gracePeriodSeconds": str(grace_seconds)}
-        for pod in pods:
-            self._asker.unless_missing("delete", path_of("/api/v1", namespace, "pods", pod), query=query)
+    def stop_pods(self, namespace: str, pods: Mapping[str, str], *, grace_seconds: int | None = None) -> None:
+        """Delete these pods, by name and UID, and nothing else; what is gone already is passed over."""
+        grace = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        for pod, uid in pods.items():
+            self._asker.delete_this(path_of("/api/v1", namespace, "pods", pod), uid, options=grace)
 
     def logs(
         self,

@@ -1,6 +1,6 @@
 """The outbox of single tasks that leave: what a cluster is told, and when again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -17,12 +17,12 @@ class Fake:
 
     def __init__(self, *, away: bool = False) -> None:
         self.away = away
-        self.told: list[tuple[str, tuple[str, ...], int | None]] = []
+        self.told: list[tuple[str, Mapping[str, str], int | None]] = []
 
-    def stop_pods(self, namespace: str, pods: Sequence[str], *, grace_seconds: int | None = None) -> None:
+    def stop_pods(self, namespace: str, pods: Mapping[str, str], *, grace_seconds: int | None = None) -> None:
         if self.away:
             raise Unreachable("no answer")
-        self.told.append((namespace, tuple(pods), grace_seconds))
+        self.told.append((namespace, pods, grace_seconds))
 
 
 def leaving(lab: Lab, *pods: str) -> Eviction:
@@ -41,7 +41,9 @@ def leaving(lab: Lab, *pods: str) -> Eviction:
         due_at=NOW,
     )
     for task, pod in zip(wave.tasks.order_by("id"), pods, strict=False):
-        Task.objects.filter(id=task.id).update(state="leaving", eviction=row, pod=pod)
+        Task.objects.filter(id=task.id).update(
+            state="leaving", eviction=row, pod=pod, pod_uid=f"uid-{pod}" if pod else ""
+        )
     return row
 
 
@@ -62,7 +64,8 @@ def test_the_pods_of_leaving_tasks_are_told_to_go_and_told_firmly_when_they_outs
     remove(fake, NOW + 30 * SECOND)
     remove(fake, NOW + 90 * SECOND)
 
-    assert fake.told == [("team-nlp", ("one", "two"), None), ("team-nlp", ("one", "two"), 1)]
+    both = {"one": "uid-one", "two": "uid-two"}
+    assert fake.told == [("team-nlp", both, None), ("team-nlp", both, 1)]
     assert again == NOW + 90 * SECOND
 
 
@@ -72,7 +75,7 @@ def test_a_pod_that_is_not_known_yet_is_told_when_it_is(lab: Lab) -> None:
 
     remove(fake)
 
-    assert fake.told == [("team-nlp", ("one",), None)]
+    assert fake.told == [("team-nlp", {"one": "uid-one"}, None)]
     assert due(row) == NOW + 2 * SECOND
 
 

@@ -96,8 +96,28 @@ def test_single_pods_go_and_are_not_made_again_while_the_rest_of_the_wave_runs_o
     running = ground.running(launch)
     going = next(pod for pod in running if pod.index == 1)
 
-    ground.cluster.stop_pods(going.namespace, [going.name, "gone-already"])
+    ground.cluster.stop_pods(going.namespace, {going.name: going.uid, "gone-already": going.uid})
 
     until(lambda: [pod.index for pod in ground.pods(launch)] in ([0, 2], [2, 0]))
     assert {pod.phase for pod in ground.pods(launch)} == {PodPhase.RUNNING}
     assert [seen.failed for seen in ground.waves(launch)] == [False]
+
+
+def test_a_pod_that_has_a_stopped_ones_name_by_now_stays(ground: Ground) -> None:
+    path = f"/api/v1/namespaces/{ground.namespace}/pods"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "worker-0"},
+        "spec": {"containers": [{"name": "main", "image": "registry.example/train:1"}], "nodeSelector": {"no": "node"}},
+    }
+    first = ground.send("create", path, body=body)["metadata"]["uid"]
+    ground.send("delete", f"{path}/worker-0", query={"gracePeriodSeconds": "0"})
+    second = ground.send("create", path, body=body)["metadata"]["uid"]
+
+    ground.cluster.stop_pods(ground.namespace, {"worker-0": first}, grace_seconds=0)
+    stayed = [(pod.uid, pod.leaving) for pod in ground.pods()]
+    ground.cluster.stop_pods(ground.namespace, {"worker-0": second}, grace_seconds=0)
+
+    assert stayed == [(second, False)]
+    until(lambda: not ground.pods())
