@@ -1,34 +1,13 @@
-"""Who may go for a claim, and what it costs: the keys by which sets of victims are compared (SEMANTICS 8)."""
+"""Who may go for a claim, in what portions, and how far (SEMANTICS 8)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
+from functools import cached_property
 
 from queues.admission.board import Board
 from queues.admission.quota import ROOT, Line, Tree, units_of
-from queues.admission.shapes import Option
-from queues.admission.shares import borrowed
-from queues.admission.world import HOUR, Attempt, JobShape, Placed
-
-MOST_UNSAVED = 4 * HOUR
-Key = tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """Tasks that go together: a whole attempt, of an independent job one task. ``needs`` is on lacking flavors only."""
-
-    attempt: Attempt
-    rows: tuple[Placed, ...]
-    place: int
-    needs: dict[int, int]
-    own: bool
-
-    everything: dict[int, int]
-
-    def all_needs(self) -> dict[int, int]:
-        """Return the units that go, on every flavor."""
-        return self.everything
+from queues.admission.trial import Candidate, Trial
+from queues.admission.world import Attempt, JobShape, Placed
 
 
 def portions(attempt: Attempt) -> Iterator[tuple[Placed, ...]]:
@@ -81,149 +60,129 @@ def dispute(tree: Tree, claimant: int, place: int) -> tuple[list[int], int | Non
     return path, mine[-1]
 
 
-class Costs:
-    """What victims cost on the board of one claim; ``lines`` is usage before anybody goes."""
+class Victims:
+    """What may go for one claim: of attempts old enough, not covered firm work, of teams above their S in its trial."""
 
-    def __init__(self, board: Board, place: int, option: Option, lines: dict[int, Line]) -> None:
-        """Remember whose claim it is."""
-        self._board = board
-        self._place = place
-        self._option = option
-        self._lines = lines
-        self._alike: dict[object, tuple[int, int]] = {}
-        self._known: dict[Candidate, int] = {}
-        self._shares: dict[int, tuple[int, Fraction]] = {}
+    def __init__(self, trial: Trial, *, base: int | None, young: bool, only_own: bool) -> None:
+        """``base``: own attempts of lower class priority may go; ``young``: so may tasks in their minimum run time."""
+        self._trial = trial
+        self._board = trial.board
+        self._base = base
+        self._young = young
+        self._only_own = only_own
+        self.lacking = [flavor for flavor, _ in trial.option.needs]
+        self._disputes: dict[int, tuple[list[int], int | None]] = {}
 
-    def key(self, chosen: list[Candidate]) -> Key:
-        """Return the costs in the order in which they count; the smallest key wins."""
-        roots = sorted((self._share(row) for row in chosen), reverse=True)
-        newest = sorted((row.attempt.number for row in chosen), reverse=True)
-        return (
-            sum(self._firm(row) for row in chosen),
-            self._would_claim(chosen),
-            self._shortfall(chosen),
-            sum(self.cost(row) for row in chosen),
-            len({(row.attempt.job, row.attempt.id) for row in chosen}),
-            tuple((-infinite, -share) for infinite, share in roots),
-            tuple(-number for number in newest),
-            tuple(sorted(-row.attempt.id for row in chosen)),
-        )
+    def attempts(self) -> Iterator[Attempt]:
+        """Yield the attempts of which something may go."""
+        board, own_place = self._board, self._trial.place
+        now, number, pending = board.world.now, board.tree.number, board.pending
+        over: dict[int, bool] = {}
+        for attempt in board.running_of(own_place) if self._only_own else board.running.values():
+            place = number[attempt.team]
+            if place == own_place:
+                if self._base is None or attempt.priority >= self._base:
+                    continue
+            else:
+                above = over.get(place)
+                if above is None:
+                    above = over[place] = any(self._above(place, {flavor: 1}) for flavor in self.lacking)
+                if not above:
+                    continue
+            if attempt.job == self._trial.asker.job or not attempt.placed:
+                continue
+            if firm(attempt) and (place == own_place or attempt.id not in self._bare):
+                continue
+            if (attempt.safe_until <= now or self._young) and not (pending and pending[attempt.id]):
+                yield attempt
 
-    def of_one(self, candidate: Candidate) -> Key:
-        """Return the costs of a candidate alone; what is the same for all of its size in teams alike is found once."""
-        attempt, place = candidate.attempt, candidate.place
-        lines = [self._line(flavor) for flavor in candidate.everything]
-        state = tuple([(line.usage[place], line.subtree[place], line.local[place]) for line in lines])
-        parent = self._board.tree.parent[place]
-        alike = (parent, candidate.own, tuple(candidate.everything.items()), state)
-        known = self._alike.get(alike)
+    def candidates(self) -> Iterator[Candidate]:
+        """Yield what may go and frees something that lacks, the oldest admission first."""
+        number, own_place = self._board.tree.number, self._trial.place
+        for attempt in sorted(self.attempts(), key=_admitted):
+            place = number[attempt.team]
+            own = place == own_place
+            for rows in self._exposed(attempt):
+                everything = units_of(attempt, rows)
+                needs = {flavor: units for flavor, units in everything.items() if flavor in self.lacking}
+                if needs and (own or self._above(place, needs)):
+                    yield Candidate(attempt, rows, place, needs, own=own, everything=everything)
+
+    def removable(self, chosen: list[Candidate], lines: dict[int, Line]) -> bool:
+        """Whether removals, own victims first and smallest first, find every node above its S; ``lines``: before any.
+
+        Where they do not, they do not either with more victims.
+        """
+        lines = {flavor: lines[flavor].copy() for flavor in self.lacking}
+        for candidate in sorted(chosen, key=_removal):
+            if not candidate.own and not self._above(candidate.place, candidate.needs, lines):
+                return False
+            for flavor, units in candidate.needs.items():
+                lines[flavor].take(candidate.place, -units)
+        return True
+
+    def stays_inside(self, chosen: list[Candidate]) -> bool:
+        """Whether the claimant stays within its side of each dispute, where the chosen have gone in the trial."""
+        place = self._trial.place
+        below = {self._dispute(other)[1] for other in {row.place for row in chosen if not row.own}}
+        for node in below:
+            if node is None:
+                return False
+            for flavor, units in self._trial.option.needs:
+                line = self._trial.lines[flavor]
+                if flavor in self.lacking and line.usage_with(place, units, node) > line.subtree[node]:
+                    return False
+        return True
+
+    def stays_inside_without(self, chosen: list[Candidate], candidate: Candidate) -> bool:
+        """Whether the claimant stays on its side with the chosen, which have gone, and one more gone."""
+        lines = self._trial.lines
+        for flavor, units in candidate.needs.items():
+            lines[flavor].take(candidate.place, -units)
+        stays = self.stays_inside([*chosen, candidate])
+        for flavor, units in candidate.needs.items():
+            lines[flavor].take(candidate.place, units)
+        return stays
+
+    @cached_property
+    def _bare(self) -> dict[int, dict[int, int]]:
+        """Return the firm units that no guarantee covers, by attempt and flavor: after a cut the newest."""
+        return beyond_cover(self._board)
+
+    def _exposed(self, attempt: Attempt) -> Iterator[tuple[Placed, ...]]:
+        """Yield what may go of an attempt; of firm tasks that start alone only as many as nothing covers."""
+        if not firm(attempt):
+            yield from portions(attempt)
+            return
+        left = dict(self._bare[attempt.id])
+        for rows in portions(attempt):
+            if not any(left.get(flavor, 0) > 0 for flavor in units_of(attempt, rows)):
+                continue
+            for flavor, units in units_of(attempt, rows).items():
+                left[flavor] = left.get(flavor, 0) - units
+            yield rows
+
+    def _above(self, place: int, needs: dict[int, int], lines: dict[int, Line] | None = None) -> bool:
+        path, _ = self._dispute(place)
+        for flavor in needs:
+            line = (lines or self._trial.lines)[flavor]
+            usage, subtree = line.usage, line.subtree
+            for node in path:
+                if usage[node] <= subtree[node]:
+                    return False
+        return True
+
+    def _dispute(self, place: int) -> tuple[list[int], int | None]:
+        known = self._disputes.get(place)
         if known is None:
-            one = [candidate]
-            known = self._alike[alike] = (self._would_claim(one), self._shortfall(one))
-        infinite, share = self._share(candidate)
-        shares = ((-infinite, -share),)
-        return (
-            self._firm(candidate),
-            known[0],
-            known[1],
-            self.cost(candidate),
-            1,
-            shares,
-            (-attempt.number,),
-            (-attempt.id,),
-        )
-
-    def _firm(self, candidate: Candidate) -> int:
-        """Return the worth of firm units, which go last."""
-        return self._value(candidate.all_needs()) if firm(candidate.attempt) else 0
-
-    def _value(self, needs: dict[int, int]) -> int:
-        return sum(self._board.flavors[flavor].value * units for flavor, units in needs.items())
-
-    def _line(self, flavor: int) -> Line:
-        return self._lines.get(flavor, self._board.hard[flavor])
-
-    def _take(self, chosen: list[Candidate], sign: int) -> None:
-        for row in chosen:
-            for flavor, units in row.all_needs().items():
-                self._line(flavor).take(row.place, -units * sign)
-
-    def _would_claim(self, chosen: list[Candidate]) -> int:
-        """Return the worth of victims that would be inside their guarantee once the claim is done."""
-        self._take(chosen, 1)
-        for flavor, units in self._option.needs:
-            self._line(flavor).take(self._place, units)
-        total = 0
-        for row in chosen:
-            needs = row.all_needs()
-            if all(self._line(flavor).within(row.place, units) is not None for flavor, units in needs.items()):
-                total += self._value(needs)
-        for flavor, units in self._option.needs:
-            self._line(flavor).take(self._place, -units)
-        self._take(chosen, -1)
-        return total
-
-    def _shortfall(self, chosen: list[Candidate]) -> int:
-        """Return by how much nodes on the victims' paths would be pushed below what they are promised."""
-        total = 0
-        others = [row for row in chosen if not row.own]
-        for flavor in sorted({flavor for row in others for flavor in row.all_needs()}):
-            line = self._line(flavor)
-            rows = [(row, row.all_needs().get(flavor, 0)) for row in others]
-            nodes = {
-                node for row, units in rows if units for node in dispute(self._board.tree, self._place, row.place)[0]
-            }
-            promised = {node: min(line.subtree[node], line.usage[node]) for node in nodes}
-            for row, units in rows:
-                line.take(row.place, -units)
-            short = {node: max(0, promised[node] - line.usage[node]) for node in nodes}
-            for row, units in rows:
-                line.take(row.place, units)
-            for node in nodes:
-                if short[node]:
-                    below = sum(short.get(child, 0) for child in line.tree.children[node])
-                    total += line.flavor.value * max(0, short[node] - below)
-        return total
-
-    def cost(self, candidate: Candidate) -> int:
-        """Return what is lost: value x units x (restart cost + unsaved work), dearer for those evicted before."""
-        known = self._known.get(candidate)
-        if known is not None:
-            return known
-        attempt, policy = candidate.attempt, self._board.world.policy
-        saved = attempt.since if attempt.saved is None else max(attempt.since, attempt.saved)
-        unsaved = min(MOST_UNSAVED, max(0, self._board.world.now - saved))
-        worth = self._value(candidate.all_needs())
-        known = self._known[candidate] = worth * (policy.restart_cost + unsaved) * (1 + attempt.evictions)
-        return known
-
-    def _share(self, candidate: Candidate) -> tuple[int, Fraction]:
-        known = self._shares.get(candidate.place)
-        if known is None:
-            board = self._board
-            path, _ = dispute(board.tree, self._place, candidate.place)
-            node = path[-1] if path else candidate.place
-            above, weight = borrowed(board.hard, node), board.tree.weight[node]
-            known = (1, Fraction(0)) if above and not weight else (0, Fraction(above, weight or 1))
-            self._shares[candidate.place] = known
+            known = self._disputes[place] = dispute(self._board.tree, self._trial.place, place)
         return known
 
 
-def surplus_order(board: Board, place: int) -> list[tuple[Attempt, Placed]]:
-    """Return all surplus tasks in the order in which an admission of a team takes them back.
+def _admitted(attempt: Attempt) -> tuple[int, int]:
+    return (attempt.number, attempt.id)
 
-    The team's own first, then those of the highest share with surplus counted; of an attempt the newest task first.
-    """
-    rows = []
-    for attempt in board.running.values():
-        if not attempt.surplus:
-            continue
-        team = board.tree.number[attempt.team]
-        top = board.tree.path[team][-1]
-        above, weight = borrowed(board.lines, top), board.tree.weight[top]
-        share = (1, Fraction(0)) if above and not weight else (0, Fraction(above, weight or 1))
-        for number, row in enumerate(reversed(attempt.surplus)):
-            one = Placed(group=row.group, node=row.node, tasks=1)
-            rows.append(((team != place, -share[0], -share[1], number, -attempt.number, -attempt.id), attempt, one))
-    rows.sort(key=lambda row: row[0])
-    return [(attempt, row) for _, attempt, row in rows]
+
+def _removal(candidate: Candidate) -> tuple[bool, int, int, int]:
+    attempt = candidate.attempt
+    return (not candidate.own, sum(candidate.needs.values()), attempt.number, attempt.id)

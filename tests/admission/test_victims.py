@@ -3,8 +3,10 @@
 from fractions import Fraction
 
 from queues.admission.board import Board
+from queues.admission.costs import Costs
 from queues.admission.quota import Tree
-from queues.admission.victims import Candidate, Costs, dispute, portions, surplus_order
+from queues.admission.trial import Candidate, surplus_order
+from queues.admission.victims import dispute, portions
 from queues.admission.world import HOUR, JobShape, Placed
 from tests.admission.site import NOW, Site
 
