@@ -1,31 +1,31 @@
 """The outbox: clusters are told what is due about waves, and what they answer is written down.
 
 Rows are leased, the lease is committed, then the network is used, then each answer is written under the lease as
-guard. A worker that dies in between is followed by another when the lease is over: every verb may be repeated.
+guard. A worker that dies in between is followed by another when the lease is over: every verb may be repeated. A wave
+is not told to go while its launch is under way, else the launch might make anew what the stop has deleted.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, Value, When
 
 from clusters.port import Cluster, ClusterError, Launch, NameTaken, QuotaRefused, Refused, Unreachable
-from queues import endings, hints, removals, tails
+from queues import endings, hints, removals, tails, underway
 from queues.launches import ceilings, launches_of, ref_of
 from queues.models import Job, JobEvent, Wave
 from queues.models.wave import Wish
 from queues.progress import Trouble
 from queues.states import WaveState
+from queues.underway import Answer, Run, Telling
 
 log = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
-LEASE = timedelta(seconds=10)
 BATCH = 64
 THREADS = 8
 # A run ends in time for the broker; the next hint or beat goes on.
@@ -36,20 +36,6 @@ MOST_FAULTS = 4
 """After so many tries a fault of ours counts as a failed start."""
 # Asked of pods that have outstayed their own grace.
 FIRM_GRACE_SECONDS = 1
-
-
-class Answer(NamedTuple):
-    """What came of telling a cluster about a wave: an error, or that it was done."""
-
-    wave: Wave
-    error: Exception | None = None
-
-
-class Telling(NamedTuple):
-    """A batch that is being told: until when it is ours, and the answers as they come."""
-
-    lease: datetime
-    answers: Iterator[Answer]
 
 
 class Fences:
@@ -83,32 +69,32 @@ def release_due(clock: Clock, *, clusters: Mapping[str, Cluster], fences: Fences
     told, end, more = 0, clock() + LONGEST_RUN, True
     telling: Telling | None = None
     with ThreadPoolExecutor(THREADS, thread_name_prefix="release") as threads:
+        run = Run(clock, threads)
         while more or telling is not None:
             before, telling = telling, None
             more = more and clock() < end
             if more:
-                kept = tails.keep_due(clock, clusters=clusters, threads=threads)
-                lease = clock() + LEASE
-                waves = take(clock(), lease)
-                told += len(waves)
-                telling = Telling(lease, _tell(waves, clusters, fences, threads)) if waves else None
-                more = len(waves) == BATCH or kept == tails.BATCH
+                kept = tails.keep_due(clock, clusters=clusters, each=run.each)
+                telling = _tell(run, clusters, fences)
+                told += len(telling.waves) if telling else 0
+                more = bool(telling and len(telling.waves) == BATCH) or kept == tails.BATCH
             if before is not None:
-                more |= write(list(before.answers), lease=before.lease, now=clock())
+                more |= write(run.end(before), lease=before.lease, now=clock())
     return told + removals.remove_due(clock, clusters=clusters)
 
 
 def take(now: datetime, lease: datetime) -> list[Wave]:
-    """Lease what is due, oldest first, passing over what other workers have."""
+    """Lease what is due, oldest first, passing over what other workers have and stops whose launch is under way."""
     # A cluster that does not answer would keep every thread waiting, and the other clusters with them.
     reachable = Wave.objects.filter(wish_due_at__lte=now, cluster__unreachable_since=None)
-    due = reachable.order_by("wish_due_at", "id")
+    due = reachable.exclude(launching_until__gt=now).order_by("wish_due_at", "id")
     due = due.exclude(Q(tails.awaited(now), wish=Wish.STOP))
+    launching = Case(When(wish=Wish.LAUNCH, then=Value(lease)))
     with transaction.atomic():
         ids = list(due.select_for_update(of=("self",), skip_locked=True).values_list("id", flat=True)[:BATCH])
-        Wave.objects.filter(id__in=ids).update(wish_due_at=lease)
-    rows = Wave.objects.filter(id__in=ids).order_by("id")
-    return list(rows.select_related("cluster", "base", "job__team", "job__queue", "job__priority_class"))
+        Wave.objects.filter(id__in=ids).update(wish_due_at=lease, launching_until=launching)
+        rows = Wave.objects.filter(id__in=ids).order_by("id")
+        return list(rows.select_related("cluster", "base", "job__team", "job__queue", "job__priority_class"))
 
 
 def write(answers: Sequence[Answer], *, lease: datetime, now: datetime) -> bool:
@@ -124,10 +110,13 @@ def write(answers: Sequence[Answer], *, lease: datetime, now: datetime) -> bool:
     return late or len(done) < len(answers)
 
 
-def _tell(
-    waves: Sequence[Wave], clusters: Mapping[str, Cluster], fences: Fences, threads: ThreadPoolExecutor
-) -> Iterator[Answer]:
-    """Begin to tell all waves at once; only the network is used in threads."""
+def _tell(run: Run, clusters: Mapping[str, Cluster], fences: Fences) -> Telling | None:
+    """Take what is due and begin to tell all of it at once; only the network is used in threads."""
+    lease = run.clock() + underway.LEASE
+    waves = take(run.clock(), lease)
+    if not waves:
+        return None
+    telling = run.begin(waves, lease)
     starting = [wave for wave in waves if wave.wish == Wish.LAUNCH]
     launches = launches_of(starting)
     limits = ceilings({wave.job.team_id for wave in starting})
@@ -146,6 +135,8 @@ def _tell(
 
     def tell(wave: Wave) -> Answer:
         name = wave.cluster.name
+        if run.clock() >= telling.lease:
+            return Answer(wave, Unreachable("not told: this worker stood still until its lease was over"))
         if wave.wish == Wish.STOP:
             grace = FIRM_GRACE_SECONDS if wave.state == WaveState.EVICTING and wave.deadline_at is None else None
             return Answer(wave, _outcome(lambda: known(name).stop(ref_of(wave), grace_seconds=grace)))
@@ -155,8 +146,9 @@ def _tell(
             fences.forget(name, launch.namespace)
         return Answer(wave, error)
 
-    broken = dict(zip(first, threads.map(ensure, first.values()), strict=True))
-    return threads.map(tell, waves)
+    broken = dict(zip(first, run.each(ensure, first.values()), strict=True))
+    run.tell(telling, tell)
+    return telling
 
 
 def _outcome(verb: Callable[[], None]) -> Exception | None:
@@ -174,13 +166,16 @@ def _write_launched(waves: Sequence[Wave], lease: datetime, now: datetime) -> bo
     """Note what was launched; return whether some of it was told to stop meanwhile."""
     if not waves:
         return False
+    ids = [wave.id for wave in waves]
     with transaction.atomic():
         # Jobs before waves, as reconcile locks them; else the events' foreign keys lock them last, at commit.
         jobs = Job.objects.filter(id__in={wave.job_id for wave in waves}).order_by("id").select_for_update(no_key=True)
         list(jobs.values_list("id", flat=True))
-        standing = Wave.objects.filter(id__in=[wave.id for wave in waves], wish=Wish.LAUNCH, wish_due_at=lease)
-        ids = set(standing.order_by("id").select_for_update().values_list("id", flat=True))
-        Wave.objects.filter(id__in=ids).update(wish_due_at=None, launched_at=now, wish_error="")
+        told = Wave.objects.filter(id__in=ids).order_by("id").select_for_update(no_key=True)
+        rows = list(told.values("id", "wish", "wish_due_at", "launching_until"))
+        standing = {row["id"] for row in rows if row["wish"] == Wish.LAUNCH and row["wish_due_at"] == lease}
+        Wave.objects.filter(id__in=ids, launching_until=lease).update(launching_until=None)
+        Wave.objects.filter(id__in=standing).update(wish_due_at=None, launched_at=now, wish_error="")
         JobEvent.objects.bulk_create(
             JobEvent(
                 job_id=wave.job_id,
@@ -190,16 +185,19 @@ def _write_launched(waves: Sequence[Wave], lease: datetime, now: datetime) -> bo
                 details={"wave": wave.number},
             )
             for wave in waves
-            if wave.id in ids and not wave.surplus
+            if wave.id in standing and not wave.surplus
         )
-    # Told to stop while it was being launched: what may have been created after the stop has to go too.
-    late = [wave.id for wave in waves if wave.id not in ids]
-    return bool(Wave.objects.filter(id__in=late, wish=Wish.STOP).update(wish_due_at=now, stopped_at=None))
+        stopping = [row for row in rows if row["wish"] == Wish.STOP]
+        # Of a lease that was over a stop may have been told: what was created behind it has to go too.
+        late = [row["id"] for row in stopping if row["launching_until"] != lease]
+        Wave.objects.filter(id__in=late).update(wish_due_at=now, stopped_at=None)
+    return bool(stopping)
 
 
 def _write_error(wave: Wave, error: Exception, lease: datetime, now: datetime) -> None:
     with transaction.atomic():
         job = Job.objects.select_for_update(of=("self",)).select_related("queue").get(id=wave.job_id)
+        Wave.objects.filter(id=wave.id, launching_until=lease).update(launching_until=None)
         standing = Wave.objects.filter(id=wave.id, wish=wave.wish, wish_due_at=lease)
         if not standing.exists():
             return

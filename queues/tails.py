@@ -3,8 +3,7 @@
 Rows are leased before the network is used, and each answer is written under the lease as guard.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -38,6 +37,9 @@ class Tail(NamedTuple):
     error: ClusterError | None = None
 
 
+Each = Callable[[Callable[[KeptLog], Tail], Sequence[KeptLog]], Sequence[Tail]]
+
+
 def want(tasks: Iterable[Task], *, now: datetime) -> None:
     """Ask for the tails of tasks that have just failed, in the order given and up to the caps.
 
@@ -60,11 +62,11 @@ def awaited(now: datetime) -> Exists:
     return Exists(KeptLog.objects.filter(task__wave=OuterRef("pk"), due_at__isnull=False, until__gt=now))
 
 
-def keep_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster], threads: ThreadPoolExecutor) -> int:
-    """Read and keep the tails that are due; return how many were tried."""
+def keep_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster], each: Each) -> int:
+    """Read and keep the tails that are due, ``each`` as it does things at once; return how many were tried."""
     lease = clock() + LEASE
     rows = take(clock(), lease)
-    found = threads.map(lambda row: _read(row.task, clusters), rows)
+    found = each(lambda row: _read(row.task, clusters), rows)
     for row, tail in zip(rows, found, strict=True):
         _write(row, tail, lease=lease, now=clock())
     return len(rows)

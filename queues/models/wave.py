@@ -25,7 +25,8 @@ class Wave(models.Model):
 
     ``id`` is the order of admission, ``number`` counts the job's waves from 1, ``priority`` is the effective one.
     The outbox is in the row: ``wish_due_at`` is set while the cluster still has to be told ``wish``; it is also the
-    lease of the worker that tells it. ``launched_at``: the objects exist. ``seen_at``: a list or watch has shown them.
+    lease of the worker that tells it. Until ``launching_until`` a launch may be under way, which no stop may overtake.
+    ``launched_at``: the objects exist. ``seen_at``: a list or watch has shown them.
     ``stopped_at``: the cluster agreed to delete them. ``deadline_at`` ends a state that lasts too long.
     Of an elastic job one wave has the minimum; each other one is surplus, and ``base`` names the first.
     ``grows_from``: the job gave surplus back and does not grow before; ``stalled`` is what stops it from growing to
@@ -44,6 +45,7 @@ class Wave(models.Model):
     priority = models.IntegerField(default=0)
     state = models.CharField(max_length=10, default=WaveState.ADMITTED.value)
     admitted_at = models.DateTimeField()
+    launching_until = models.DateTimeField(null=True)
     launched_at = models.DateTimeField(null=True)
     seen_at = models.DateTimeField(null=True)
     stopped_at = models.DateTimeField(null=True)

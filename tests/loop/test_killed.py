@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from queues import cycle, release, removals, services
+from queues import cycle, release, removals, services, underway
 from queues.models import Claim, Eviction, Job, Task, Wave
 from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState
 from tests.loop.adopting import Hands, job_of
@@ -79,7 +79,7 @@ class Mortal:
 
 @pytest.fixture
 def quick_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release, "LEASE", timedelta(milliseconds=300))
+    monkeypatch.setattr(underway, "LEASE", timedelta(milliseconds=300))
     monkeypatch.setattr(removals, "LEASE", timedelta(milliseconds=300))
 
 

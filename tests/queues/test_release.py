@@ -1,17 +1,19 @@
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import count
 from threading import Event, Lock
 from typing import Any
 
 import pytest
 
 from clusters.port import Launch, NameTaken, QuotaRefused, Refused, Unreachable, WaveRef
-from queues import release, services
+from queues import release, services, underway
 from queues.launches import ceilings, launches_of
 from queues.models import Job, Task, Wave
 from queues.namespaces import namespace_of
-from queues.release import LEASE, LONGEST_PAUSE, MOST_FAULTS, Fences, release_due
+from queues.release import LONGEST_PAUSE, MOST_FAULTS, Fences, release_due
 from queues.steps import evict
+from queues.underway import LEASE, Answer, Telling
 from tests.queues.lab import MINUTE, NOW, Lab
 
 
@@ -270,15 +272,113 @@ def test_a_fault_of_ours_in_one_wave_does_not_stop_the_others(desk: Desk) -> Non
     assert good.launched_at == NOW
 
 
-def test_a_wave_stopped_while_it_is_launched_is_stopped_again(desk: Desk) -> None:
+def test_a_wave_stopped_by_another_worker_after_the_lease_of_its_launch_is_stopped_again(desk: Desk) -> None:
     wave = desk.admitted(shape="gang")
     waves = release.take(NOW, NOW + LEASE)
     services.cancel(uid=wave.job.uid, by=desk.lab.ann, now=NOW)
-    Wave.objects.update(wish_due_at=None, stopped_at=NOW)
-    release.write([release.Answer(waves[0])], lease=NOW + LEASE, now=NOW)
+    desk.now = NOW + LEASE
+    desk.release()
+    release.write([Answer(waves[0])], lease=NOW + LEASE, now=NOW)
 
     wave.refresh_from_db()
+    assert len(desk.cluster.stopped) == 1
     assert (wave.launched_at, wave.wish, wave.wish_due_at, wave.stopped_at) == (None, "stop", NOW, None)
+
+
+def test_no_stop_is_told_while_a_launch_is_under_way_in_this_worker_or_another(desk: Desk) -> None:
+    wave = desk.admitted(shape="gang")
+    waves = release.take(NOW, NOW + LEASE)
+    services.cancel(uid=wave.job.uid, by=desk.lab.ann, now=NOW)
+
+    early = desk.release()
+    due = release.write([Answer(waves[0])], lease=NOW + LEASE, now=NOW)
+    late = desk.release()
+
+    wave.refresh_from_db()
+    assert (early, due, late) == (0, True, 1)
+    assert (wave.wish, wave.wish_due_at, wave.launching_until, wave.stopped_at) == ("stop", None, None, NOW)
+
+
+def test_a_launch_that_failed_is_under_way_no_more(desk: Desk) -> None:
+    wave = desk.admitted(shape="gang")
+    waves = release.take(NOW, NOW + LEASE)
+    services.cancel(uid=wave.job.uid, by=desk.lab.ann, now=NOW)
+
+    release.write([Answer(waves[0], Unreachable("no answer"))], lease=NOW + LEASE, now=NOW)
+
+    assert desk.release() == 1
+    assert [ref.wave for ref, _ in desk.cluster.stopped] == [str(wave.uid)]
+
+
+def test_a_stop_is_told_when_the_worker_that_launched_has_died(desk: Desk) -> None:
+    wave = desk.admitted(shape="gang")
+    release.take(NOW, NOW + LEASE)
+    services.cancel(uid=wave.job.uid, by=desk.lab.ann, now=NOW)
+
+    before = desk.release()
+    desk.now = NOW + LEASE
+    after = desk.release()
+
+    assert (before, after) == (0, 1)
+
+
+def test_a_wave_that_ends_before_its_launch_is_answered_keeps_its_logs_for_their_time(desk: Desk) -> None:
+    wave = desk.admitted(shape="gang")
+    waves = release.take(NOW, NOW + LEASE)
+    Wave.objects.filter(id=wave.id).update(
+        state="ended", ended_at=NOW, deadline_at=None, wish="stop", wish_due_at=NOW + MINUTE
+    )
+
+    release.write([Answer(waves[0])], lease=NOW + LEASE, now=NOW)
+
+    wave.refresh_from_db()
+    assert (wave.wish_due_at, wave.launching_until) == (NOW + MINUTE, None)
+
+
+def test_what_is_told_for_long_stays_with_the_worker_that_tells_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(underway, "LEASE", timedelta(seconds=0.3))
+    wave = desk.admitted(shape="gang")
+    answered, renew, ticks = Event(), underway.renew, count()
+    taken: list[list[Wave]] = []
+    held: list[object] = []
+
+    def clock() -> datetime:
+        return NOW + next(ticks) * timedelta(seconds=0.05)
+
+    def renew_and_let_another_worker_look(telling: Telling, lease: datetime) -> None:
+        renew(telling, lease)
+        if not taken:
+            services.cancel(uid=wave.job.uid, by=desk.lab.ann, now=NOW)
+        taken.append(release.take(clock(), clock() + LEASE))
+        if len(taken) == 5:
+            answered.set()
+
+    monkeypatch.setattr(underway, "renew", renew_and_let_another_worker_look)
+    desk.cluster.meanwhile = lambda: held.append(desk.cluster.stopped or answered.wait(60))
+    release_due(clock, clusters={"default": desk.cluster}, fences=desk.fences)  # type: ignore[dict-item]
+
+    assert len(taken) >= 5
+    assert not any(taken)
+    assert False not in held
+    assert (len(desk.cluster.launched), len(desk.cluster.stopped)) == (1, 1)
+
+
+def test_a_worker_that_stood_still_until_its_lease_was_over_tells_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wave = desk.admitted()
+    take = release.take
+
+    def take_and_stand_still(now: datetime, lease: datetime) -> list[Wave]:
+        desk.now = lease
+        return take(now, lease)
+
+    monkeypatch.setattr(release, "take", take_and_stand_still)
+    desk.release()
+
+    wave.refresh_from_db()
+    assert desk.cluster.launched == []
+    assert "stood still" in wave.wish_error
 
 
 def test_a_stop_is_written_down_and_told_once(desk: Desk) -> None:
@@ -325,7 +425,7 @@ def test_a_worker_that_comes_too_late_writes_nothing_over_the_others(desk: Desk)
     desk.now = NOW + LEASE
     desk.release()
 
-    release.write([release.Answer(mine[0], Unreachable("late"))], lease=NOW + LEASE, now=NOW + 2 * LEASE)
+    release.write([Answer(mine[0], Unreachable("late"))], lease=NOW + LEASE, now=NOW + 2 * LEASE)
 
     wave.refresh_from_db()
     assert (wave.launched_at, wave.wish_due_at, wave.wish_error) == (NOW + LEASE, None, "")

@@ -1,7 +1,6 @@
 """The last lines of failed tasks: what is asked for, what is kept, and how long a wave's objects wait for them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -61,8 +60,8 @@ def failed(lab: Lab, tasks: int = 1) -> list[Task]:
 
 
 def keep(fake: Fake, now: datetime = NOW) -> int:
-    with ThreadPoolExecutor(1) as threads:
-        return tails.keep_due(lambda: now, clusters={"default": cast("Cluster", fake)}, threads=threads)
+    each: tails.Each = lambda read, rows: [read(row) for row in rows]  # noqa: E731
+    return tails.keep_due(lambda: now, clusters={"default": cast("Cluster", fake)}, each=each)
 
 
 def kept(task: Task) -> KeptLog:
