@@ -74,10 +74,29 @@ class Claims:
         )
 
     def start(self, standing: Standing) -> None:
-        """Start the reservations of a standing whose units are all free."""
-        for claim in sorted(self._board.claims.values(), key=lambda row: row.id):
-            if claim.standing is standing:
-                self._start(claim)
+        """Start the reservations of a standing whose units are all free; end those without a right."""
+        for claim in self._of(standing):
+            self._start(claim)
+
+    def start_inside(self, standing: Standing) -> None:
+        """Start claimants on other units, free for all, inside their guarantee; planned starts and keeps bind them."""
+        for claim in self._of(standing):
+            board, job_class = self._board, self._board.classes[claim.job_class]
+            case = board.case(job_class)
+            board.release(claim)
+            inside = [option for option in case.shape.options if board.inside(case, option)]
+            if not self._admit_elsewhere(claim, self._asker(claim), inside):
+                board.reserve(claim)
+
+    def _of(self, standing: Standing) -> list[Claim]:
+        claims = sorted(self._board.claims.values(), key=lambda row: row.id)
+        return [claim for claim in claims if claim.standing is standing]
+
+    def _asker(self, claim: Claim) -> Asker:
+        board = self._board
+        job_class = board.classes[claim.job_class]
+        ends = None if claim.length is None else board.world.now + claim.length
+        return Asker(board.case(job_class), claim.job, job_class.priority, ends)
 
     def _start(self, claim: Claim) -> None:
         board = self._board
@@ -87,11 +106,9 @@ class Claims:
         board.release(claim)
         if not board.entitled(case, option) or any(row.node not in board.ground.where for row in claim.placed):
             return
-        ends = None if claim.length is None else board.world.now + claim.length
-        asker = Asker(case, claim.job, job_class.priority, ends)
         if board.quota(case, option) and board.physically_free(option, claim.placed):
-            self._admit(asker, option, claim, job_class)
-        elif not self._admit_elsewhere(claim, asker, [row for row in case.shape.options if board.inside(case, row)]):
+            self._admit(self._asker(claim), option, claim, job_class)
+        else:
             board.reserve(claim)
 
     def start_elsewhere(self, claim: Claim, asker: Asker, options: list[Option]) -> None:

@@ -1,10 +1,17 @@
 """The order inside a team: priority, then time; and the jobs of one user in one class as their turn comes."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from queues.admission.board import Board
 from queues.admission.plans import Asker, Case
-from queues.admission.world import Aging, Heads, JobClass, Milliseconds, Queue, Waiting, World
+from queues.admission.world import MINUTE, Aging, Heads, JobClass, Milliseconds, Queue, Waiting, World
+
+SHORTEST_GROUP = 15 * MINUTE
+"""Time limits are grouped by this times a power of two (SEMANTICS 4)."""
+
+MOST_PASSED = 32
+"""So many jobs of a line are passed over in search of one that ends before a planned start."""
 
 Key = tuple[int, int, int, int]
 """Effective priority (negative), wait-from, first submission, id: smaller goes first."""
@@ -21,7 +28,10 @@ def effective_priority(aging: Aging, priority: int, wait_from: Milliseconds, now
 class Stream:
     """The waiting jobs of one user in one class, first to last; the head's turn comes first."""
 
-    __slots__ = ("_asker", "_board", "_heads", "_rest", "case", "head", "job_class", "key", "left", "queue", "user")
+    __slots__ = (
+        "_asker", "_board", "_heads", "_passed", "_rest", "_soonest", "case", "head", "job_class", "key", "left",
+        "queue", "user",
+    )  # fmt: skip
 
     def __init__(
         self, board: Board, heads: Heads, case: Case, queue: Queue, job_class: JobClass, head: Waiting
@@ -29,6 +39,8 @@ class Stream:
         """Start at the user's first job of the class."""
         self._heads = heads
         self._rest: Iterator[Waiting] | None = None
+        self._passed: list[Waiting] = []
+        self._soonest: Milliseconds | None = None
         self._board = board
         self.case = case
         self.queue = queue
@@ -68,6 +80,52 @@ class Stream:
         """Go to the next job, whatever is left of this one."""
         if self.head is not None:
             self._show(self._next())
+
+    def pass_over(self) -> bool:
+        """Go on to a job that planned starts may bind less than those before: it ends sooner, or holds itself.
+
+        Return whether there is one; ``go_back`` puts the line in order again.
+        """
+        holders = self._holders_behind()
+        if not holders and not self._may_end_sooner():
+            return False
+        while (head := self.head) is not None and len(self._passed) < MOST_PASSED:
+            if self._ends_sooner():
+                self._soonest = self.asker().ends
+            self._passed.append(head)
+            self.skip()
+            if self._holds_or_ends_sooner(holders):
+                return True
+        return False
+
+    def _holds_or_ends_sooner(self, holders: set[int]) -> bool:
+        return self.head is not None and (self.head.id in holders or self._ends_sooner())
+
+    def _ends_sooner(self) -> bool:
+        ends = self.asker().ends
+        return ends is not None and (self._soonest is None or ends < self._soonest)
+
+    def _holders_behind(self) -> set[int]:
+        number, user = self.job_class.id, self.user
+        holders = {plan.job for plan in self._board.plans if plan.job_class == number and plan.user == user}
+        return holders.difference(job.id for job in (self.head, *self._passed) if job is not None)
+
+    def _may_end_sooner(self) -> bool:
+        """Whether some job of the class may end before a planned start: its limit was rounded up, at most to twice."""
+        limit, now = self.job_class.ask.time_limit, self._board.world.now
+        if limit is None:
+            return False
+        least = now + (limit // 2 if limit > SHORTEST_GROUP else 0)
+        return any(plan.at is not None and plan.at > least for plan in self._board.plans)
+
+    def go_back(self) -> None:
+        """Put those who were passed over in front again."""
+        if not self._passed:
+            return
+        first, *others = [*self._passed, *([] if self.head is None else [self.head])]
+        self._rest = chain(others, self._rest or ())
+        self._passed, self._soonest = [], None
+        self._show(first)
 
     def _next(self) -> Waiting | None:
         if self.head is None:

@@ -1,7 +1,7 @@
 """The passes of a cycle: guaranteed demand first, then borrowers, then holds and surplus (SEMANTICS 4)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from queues.admission.board import Board
 from queues.admission.claims import Claims
@@ -12,7 +12,7 @@ from queues.admission.order import Stream, asker_of
 from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Claimant, Recall
 from queues.admission.record import Kept, Record, Start
-from queues.admission.rooms import plus, rooms
+from queues.admission.rooms import minus, plus, rooms
 from queues.admission.roster import Roster
 from queues.admission.shapes import Option
 from queues.admission.surplus import Surplus
@@ -71,13 +71,16 @@ class Passes:
         self._claims.begin_pending()
         self._claims.start(Standing.GUARANTEED)
         self._planner.renew()
+        self._claims.start_inside(Standing.GUARANTEED)
         sent = self._guaranteed()
         self._claims.start(Standing.BORROWER)
+        self._claims.start_inside(Standing.BORROWER)
         self._claimants_elsewhere()
         for row in sent:
             self._start_elsewhere(row)
         self._borrowers()
-        if self._planner.repair():
+        given_up = self._give_up_keeps()
+        if self._planner.repair() or given_up:
             self._chosen.clear()
             self._borrowers()
         self._wait_on()
@@ -106,6 +109,7 @@ class Passes:
             elif not self._claim_or_keep(stream):
                 tournament.drop(stream.case)
             tournament.touch(candidate.place)
+        self._roster.go_back()
         for row in sent:
             board.promise(row.stream.case, row.instead.needs, -1)
         for kept in self.record.kept:
@@ -222,6 +226,28 @@ class Passes:
         self._unfinished.add(job_class.id)
         board.forget_views()
 
+    def _give_up_keeps(self) -> bool:
+        """Give up keeps of jobs that are inside no longer since others of their team have started; whether any were."""
+        board, kept_rows = self._board, self.record.kept
+        if not kept_rows or not self.record.starts:
+            return False
+        still: list[Kept] = []
+        given_up = False
+        for place, kept in enumerate(kept_rows):
+            case = board.case(kept.job_class)
+            if board.inside(case, kept.option) and board.covered(case, kept.option):
+                board.promise(case, kept.option.needs, 1)
+                still.append(kept)
+            elif kept.placed:
+                for node, room in rooms(kept.option, kept.placed).items():
+                    board.kept[node] = minus(board.kept[node], room)
+                kept_rows[place] = replace(kept, placed=(), waits_for_age=False)
+                given_up = True
+        for kept in still:
+            board.promise(board.case(kept.job_class), kept.option.needs, -1)
+        board.forget_views()
+        return given_up
+
     def _may_send(self, candidate: Candidate) -> bool:
         """Whether another flavor could be borrowed that no more urgent job of the team could take in pass 2."""
         case = candidate.stream.case
@@ -332,6 +358,7 @@ class Passes:
             else:
                 tournament.drop(stream.case)
             tournament.touch(candidate.place)
+        self._roster.go_back()
 
     def _standing(self, stream: Stream, option: Option) -> Standing:
         return Standing.GUARANTEED if self._board.inside(stream.case, option) else Standing.BORROWER
@@ -348,15 +375,26 @@ class Passes:
     def _borrowed_option(self, stream: Stream) -> Option | None:
         """Return the first option that could be admitted, or claimed within the team, at this moment.
 
-        A job that backs off lets those behind it go first.
+        A job that backs off lets those behind it go first, and so does one that would delay a planned start.
         """
         while stream.head is not None:
             option = self._remembered(stream, 2, self._find_borrowed)
-            if option is not None or stream.head.id not in self.record.backing_off:
+            if option is not None:
                 return option
-            self._unfinished.add(stream.job_class.id)
-            stream.skip()
+            if stream.head.id in self.record.backing_off:
+                self._unfinished.add(stream.job_class.id)
+                stream.skip()
+            elif not (self._would_delay(stream) and stream.pass_over()):
+                return None
         return None
+
+    def _would_delay(self, stream: Stream) -> bool:
+        """Whether there is room and quota for the first job of a line, so that only keeps and holds are in its way."""
+        board, case = self._board, stream.case
+        return bool(board.plans) and any(
+            board.could(case, option) and self._may_borrow(stream.job_class, case, option, stream.head)
+            for option in case.shape.options
+        )
 
     def _find_borrowed(self, stream: Stream) -> Found:
         board, case = self._board, stream.case

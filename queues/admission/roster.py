@@ -30,6 +30,12 @@ class Roster:
             ]
         return streams
 
+    def go_back(self) -> None:
+        """Put all lines in order again in which jobs were passed over."""
+        for streams in self._streams.values():
+            for stream in streams:
+                stream.go_back()
+
     def waiting(self, job_class: JobClass, user: int, job: int) -> Waiting | None:
         """Return one waiting job of a user, as the snapshot has it."""
         first = next((row for row in self._heads.users(job_class.id) if row.user == user), None)

@@ -93,7 +93,8 @@ class Lane:
                 continue  # who asked lets those behind go first
             if option is not None and (not self._user_limits or self._user_has_room(stream, option)):
                 return Candidate(stream, option, key)
-            heappop(rows)
+            if option is None or not self._plans_keep_room(stream, option) or not stream.pass_over():
+                heappop(rows)
         return None
 
     def _user_has_room(self, stream: Stream, option: Option) -> bool:
@@ -102,6 +103,11 @@ class Lane:
         if room is None:
             return True
         return room >= option.units and self._board.leaves_user(stream.asker(), option, stream.queue, stream.user)
+
+    def _plans_keep_room(self, stream: Stream, option: Option) -> bool:
+        """Whether only planned starts of the user stand against the job, which others of theirs may pass."""
+        room = self._board.hard_room(stream.queue, stream.user)
+        return room is not None and room >= option.units
 
     def _rows(self) -> Iterable[list[tuple[Key, Stream]]]:
         return (self._fifo, *self._fair.values())
