@@ -27,7 +27,7 @@ class Choice:
 
     def best(self) -> tuple[list[Candidate] | None, bool]:
         """Return who goes, None where nobody's going lets the claim succeed; and whether all sets were compared."""
-        candidates = list(self._victims.candidates())
+        candidates = self._victims.candidates()
         self._trial.put(candidates)
         possible = self._trial.succeeds()
         self._trial.put(candidates, -1)

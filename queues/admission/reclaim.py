@@ -52,7 +52,7 @@ class Claimant:
         return self._recall(trial, []) if trial.surplus and trial.succeeds() else None
 
     def within_team(self) -> Recall | None:
-        """Return the claim of a job that is not inside: own victims of lower priority, and what could be borrowed."""
+        """Return the claim of a job that is not inside: own victims of lower priority, others' only beside these."""
         return self._find(only_own=True) if self._queue.preempt_within_team else None
 
     def guaranteed(self) -> Recall | None:

@@ -64,7 +64,10 @@ class Victims:
     """What may go for one claim: of attempts old enough, not covered firm work, of teams above their S in its trial."""
 
     def __init__(self, trial: Trial, *, base: int | None, young: bool, only_own: bool) -> None:
-        """``base``: own attempts of lower class priority may go; ``young``: so may tasks in their minimum run time."""
+        """``base``: own attempts of lower class priority may go; ``young``: so may tasks in their minimum run time.
+
+        ``only_own``: those of others may only go beside own ones, where these leave the claimant within its side.
+        """
         self._trial = trial
         self._board = trial.board
         self._base = base
@@ -74,11 +77,14 @@ class Victims:
         self._disputes: dict[int, tuple[list[int], int | None]] = {}
 
     def attempts(self) -> Iterator[Attempt]:
-        """Yield the attempts of which something may go."""
+        """Yield the attempts of which something may go; those of others are looked at once own ones are there."""
+        return self._attempts(only_own=self._only_own)
+
+    def _attempts(self, *, only_own: bool) -> Iterator[Attempt]:
         board, own_place = self._board, self._trial.place
         now, number, pending = board.world.now, board.tree.number, board.pending
         over: dict[int, bool] = {}
-        for attempt in board.running_of(own_place) if self._only_own else board.running.values():
+        for attempt in board.running_of(own_place) if only_own else board.running.values():
             place = number[attempt.team]
             if place == own_place:
                 if self._base is None or attempt.priority >= self._base:
@@ -96,10 +102,21 @@ class Victims:
             if (attempt.safe_until <= now or self._young) and not (pending and pending[attempt.id]):
                 yield attempt
 
-    def candidates(self) -> Iterator[Candidate]:
-        """Yield what may go and frees something that lacks, the oldest admission first."""
+    def candidates(self) -> list[Candidate]:
+        """Return what may go and frees something that lacks, the oldest admission first."""
+        found = list(self._candidates(only_own=self._only_own))
+        return list(self._candidates(only_own=False)) if self._only_own and self._fits_its_side(found) else found
+
+    def _fits_its_side(self, own: list[Candidate]) -> bool:
+        """Whether the claimant is within a node of its path with its own victims gone, so that others may go too."""
+        self._trial.put(own)
+        fits = any(self._within(node) for node in self._board.tree.path[self._trial.place])
+        self._trial.put(own, -1)
+        return fits
+
+    def _candidates(self, *, only_own: bool) -> Iterator[Candidate]:
         number, own_place = self._board.tree.number, self._trial.place
-        for attempt in sorted(self.attempts(), key=_admitted):
+        for attempt in sorted(self._attempts(only_own=only_own), key=_admitted):
             place = number[attempt.team]
             own = place == own_place
             for rows in self._exposed(attempt):
@@ -123,16 +140,16 @@ class Victims:
 
     def stays_inside(self, chosen: list[Candidate]) -> bool:
         """Whether the claimant stays within its side of each dispute, where the chosen have gone in the trial."""
-        place = self._trial.place
         below = {self._dispute(other)[1] for other in {row.place for row in chosen if not row.own}}
-        for node in below:
-            if node is None:
-                return False
-            for flavor, units in self._trial.option.needs:
-                line = self._trial.lines[flavor]
-                if flavor in self.lacking and line.usage_with(place, units, node) > line.subtree[node]:
-                    return False
-        return True
+        if below and self._only_own and not any(row.own for row in chosen):
+            return False
+        return all(node is not None and self._within(node) for node in below)
+
+    def _within(self, node: int) -> bool:
+        """Whether the claimant stays within a node of its path on the flavors that lack."""
+        lines, place = self._trial.lines, self._trial.place
+        lacking = [(lines[flavor], units) for flavor, units in self._trial.option.needs if flavor in self.lacking]
+        return all(line.usage_with(place, units, node) <= line.subtree[node] for line, units in lacking)
 
     def stays_inside_without(self, chosen: list[Candidate], candidate: Candidate) -> bool:
         """Whether the claimant stays on its side with the chosen, which have gone, and one more gone."""
