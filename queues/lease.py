@@ -1,7 +1,8 @@
 """Who follows a cluster: one process holds the lease in the cluster's row and renews it; the others stand by.
 
 The lease runs by PostgreSQL's clock. A process that dies, freezes, or loses its machine or its database stops to renew
-it, and within seconds another one follows; what the first one still had in hand is guarded as everything is.
+it, and within seconds another one follows; what the first one still had in hand it drops when it wakes, for it saw a
+cluster that has changed since.
 """
 
 import logging
@@ -9,13 +10,14 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from threading import Event, Thread
+from typing import Any
 
 from django.db import Error as DatabaseError
-from django.db import close_old_connections, connections
+from django.db import close_old_connections, connection, connections
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -25,6 +27,12 @@ log = logging.getLogger(__name__)
 
 LASTS_SECONDS = 5.0
 RENEW_SECONDS = 1.0
+# What a process that freezes in a transaction has locked is free again after so long.
+FROZEN_SECONDS = 30
+
+
+class Lost(Exception):
+    """The lease ran out before a statement that needs it."""
 
 
 class Lease:
@@ -53,6 +61,14 @@ class Lease:
             over.set()
             thread.join()
 
+    @contextmanager
+    def needed(self) -> Iterator[None]:
+        """Let this thread's statements pass only while the lease is surely held, else raise Lost."""
+        with connection.execute_wrapper(self._guard):
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET idle_in_transaction_session_timeout = '{FROZEN_SECONDS}s'")
+            yield
+
     def renew(self) -> bool:
         """Take the lease where it is free or ours already; return whether it is ours."""
         asked = time.monotonic()
@@ -69,6 +85,11 @@ class Lease:
         """Let the next one follow at once."""
         self._until = 0.0
         ClusterState.objects.filter(name=self.cluster, leader=self.holder).update(leader="", leads_until=None)
+
+    def _guard(self, execute: Callable[..., Any], *statement: Any) -> Any:  # noqa: ANN401  as Django calls wrappers
+        if not self.mine:
+            raise Lost(f"the lease of cluster {self.cluster} has run out")
+        return execute(*statement)
 
     def _seek(self, over: Event) -> None:
         try:

@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce
 
 from clusters.port import Change, Cluster, ClusterError, Gone, Unreachable
 from queues import hints
-from queues.lease import Lease
+from queues.lease import Lease, Lost
 from queues.models import ClusterState
 from queues.nodes import count_flavors
 from queues.reconcile import Findings, awaits_list, follow, reconcile
@@ -114,12 +114,21 @@ class Follower:
 
     def _follow(self, stop: Event) -> None:
         """Do one turn, where it is ours to do, and wait for as long as its outcome asks for."""
+        if not self.lease.mine:
+            stop.wait(STAND_BY_SECONDS)
+            return
         try:
-            if not self.lease.mine:
-                stop.wait(STAND_BY_SECONDS)
-                return
+            with self.lease.needed():
+                self._lead(stop)
+        except Lost as lost:
+            log.warning("%s: what was begun is left to whoever follows now", lost)
+
+    def _lead(self, stop: Event) -> None:
+        try:
             self.turn(stop)
             self._failures = 0
+        except Lost:
+            raise
         except Gone:
             stop.wait(LEAST_BETWEEN_LISTS)
         except ClusterError as error:

@@ -2,10 +2,11 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from queues import lease
-from queues.lease import Lease
+from queues.lease import Lease, Lost
 from queues.models import ClusterState
 
 LASTS_SECONDS = 600.0
@@ -81,3 +82,30 @@ def test_a_lease_is_not_believed_for_longer_than_it_lasts(
     monkeypatch.setattr("queues.lease.time.monotonic", lambda: now)
 
     assert not first.mine
+
+
+def test_who_has_lost_the_lease_says_nothing_more_to_the_database(pair: tuple[Lease, Lease]) -> None:
+    first, second = pair
+    first.renew()
+
+    with first.needed():
+        held = ClusterState.objects.count()
+        let_it_run_out()
+        second.renew()
+        first.renew()
+        with pytest.raises(Lost):
+            ClusterState.objects.count()
+
+    assert held == 1
+    assert row().leader == second.holder
+
+
+def test_what_a_frozen_holder_has_locked_is_free_again_before_long(pair: tuple[Lease, Lease]) -> None:
+    first, _ = pair
+    first.renew()
+
+    with first.needed(), connection.cursor() as cursor:
+        cursor.execute("SHOW idle_in_transaction_session_timeout")
+        limit = cursor.fetchone()
+
+    assert limit == ("30s",)
