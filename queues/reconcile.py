@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from clusters.port import Offer, Pin, Placement, PodSeen, WaveRef
 from queues import adoption, endings, moves, smooth, tails
@@ -67,6 +67,8 @@ def follow(cluster: int, view: View, *, now: datetime) -> Findings:
     findings.nodes = count_outside(cluster, view, now=now, names=counted) or places.changed
     if view.offered:
         _adopt(findings, adoption.adopt(cluster, view, now=now, uids=view.offered))
+    if view.arrived:
+        findings.wishes |= _stop_again(Q(uid__in=valid_uids(view.arrived)), now=now)
     return findings
 
 
@@ -184,13 +186,22 @@ def _pins(gated: Sequence[tuple[Task, PodSeen]], places: Places) -> Iterator[Pin
 
 
 def _sweep(view: View) -> Iterator[WaveRef]:
-    """Have ended waves told to go again whose objects are still there; yield objects of waves that we do not know."""
+    """Have waves told to go again whose objects are still there; yield objects of waves that we do not know."""
     there = view.known_waves()
     known = Wave.objects.filter(uid__in=valid_uids(there))
-    over = known.filter(state=WaveState.ENDED, wish_due_at=None).exclude(stopped_at__gte=view.as_of - SKEW)
-    ids = list(over.values_list("id", flat=True))
-    if ids:
-        Wave.objects.filter(id__in=ids, wish_due_at=None).update(wish=Wish.STOP, wish_due_at=view.as_of)
+    before = view.as_of - SKEW
+    over = ~Q(stopped_at__gte=before) & Q(state=WaveState.ENDED, uid__in=valid_uids(there))
+    back = Q(stopped_at__lt=before, state=WaveState.EVICTING, uid__in=valid_uids(view.standing_waves()))
+    _stop_again(over | back, now=view.as_of)
     strays = there.keys() - {str(uid) for uid in known.values_list("uid", flat=True)}
     for uid in sorted(strays):
         yield there[uid]
+
+
+def _stop_again(waves: Q, *, now: datetime) -> bool:
+    """Have waves told to go once more that were told before: a create that came late has made their objects anew."""
+    told = Wave.objects.filter(waves, state__in=[WaveState.EVICTING, WaveState.ENDED], wish_due_at=None)
+    ids = list(told.values_list("id", flat=True))
+    again = Wave.objects.filter(id__in=ids, wish_due_at=None)
+    # What was told is not enough: only a list that is newer than the next stop shows that nothing is left.
+    return bool(ids and again.update(wish=Wish.STOP, wish_due_at=now, stopped_at=None))

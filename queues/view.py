@@ -29,7 +29,8 @@ class MachineRows(NamedTuple):
 class View:
     """One cluster as seen. ``as_of`` is a moment before its list began: what was told before then shows in it.
 
-    Changes are collected until ``settle``: ``waves`` (UUIDs) that they touched, ``machines`` (names of nodes) that
+    Changes are collected until ``settle``: ``waves`` (UUIDs) that they touched, those of them of which an object has
+    ``arrived``, ``machines`` (names of nodes) that
     changed themselves, ``places`` on which others' pods changed, and ``active``, on which nodes a task of ours has, or
     had until then, a pod that has not ended. ``offered`` are the UIDs of
     objects that people gave into a queue, ``unseen`` the kinds of which the list could say nothing. ``machine_rows`` is
@@ -47,6 +48,7 @@ class View:
         self.taken_classes = listed.taken
         self.unseen = listed.unseen
         self.waves: set[str] = set()
+        self.arrived: set[str] = set()
         self.machines: set[str] = set()
         self.places: set[str] = set()
         self.active: dict[TaskKey, set[str]] = defaultdict(set)
@@ -89,6 +91,8 @@ class View:
                     self._parting.add(pod.uid)
             case WaveSeen() as seen:
                 self.waves.add(seen.wave)
+                if not change.deleted and seen.uid not in self._objects:
+                    self.arrived.add(seen.wave)
                 self.offers.pop(seen.uid, None)
                 self._drop_object(seen.uid)
                 if not change.deleted:
@@ -110,6 +114,7 @@ class View:
     def settle(self) -> None:
         """Forget what was touched, and the pods that were deleted after their end."""
         self.waves.clear()
+        self.arrived.clear()
         self.machines.clear()
         self.places.clear()
         self.active.clear()
@@ -150,6 +155,10 @@ class View:
             adopted = seen.name if seen.adopted else ""
             found[seen.wave] = _ref(seen.wave, seen.namespace, kind=seen.kind, adopted=adopted)
         return found
+
+    def standing_waves(self) -> set[str]:
+        """Return the waves of which an object of ours is there that is not on its way out."""
+        return {seen.wave for seen in self._objects.values() if not (seen.leaving or seen.adopted)}
 
     def _shows(self, seen: NodeSeen | PodSeen | WaveSeen | Offer) -> bool:
         """Tell whether that is what is known already."""

@@ -13,6 +13,7 @@ from queues.models import Job, Task, Wave
 from queues.reconcile import awaits_list, follow
 from queues.states import JobState
 from queues.steps import evict
+from queues.view import View
 from tests.queues.cluster import FAILED, PENDING, RUNNING, SUCCEEDED, UNKNOWN, Cluster, object_of, pod_of
 from tests.queues.lab import MINUTE, NOW, Lab
 
@@ -619,3 +620,54 @@ def test_a_gang_that_succeeded_while_it_was_asked_to_leave_has_succeeded(lab: La
     cluster.look()
 
     assert state(job) == "succeeded"
+
+
+def stopped(lab: Lab, cluster: Cluster) -> tuple[Wave, View]:
+    """Return a wave that was told to go while its pod ran, and a list that shows its pod alone, on its way out."""
+    job, wave = admitted(lab)
+    cluster.run(wave, RUNNING)
+    cluster.look()
+    services.cancel(uid=job.uid, by=lab.ann, now=cluster.now)
+    Wave.objects.update(wish_due_at=None, stopped_at=cluster.now)
+    cluster.later(minutes=1)
+    cluster.objects.clear()
+    cluster.pods = {uid: replace(pod, leaving=True) for uid, pod in cluster.pods.items()}
+    return wave, cluster.view()
+
+
+def wish(wave: Wave) -> tuple[str, bool]:
+    wave.refresh_from_db()
+    return wave.wish, wave.wish_due_at is not None
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["evicting", "ended"])
+def test_an_object_that_is_made_anew_behind_its_stop_is_told_to_go_at_once(
+    lab: Lab, cluster: Cluster, *, over: bool
+) -> None:
+    wave, view = stopped(lab, cluster)
+    if over:
+        view.take(Change(seen=next(iter(cluster.pods.values())), deleted=True))
+        follow(lab.cluster.id, view, now=cluster.now)
+        view.settle()
+    before = wish(wave)
+    view.take(Change(seen=object_of(wave, uid="anew")))
+
+    findings = follow(lab.cluster.id, view, now=cluster.now)
+
+    assert wave.state == ("ended" if over else "evicting")
+    assert (before, wish(wave), wave.stopped_at) == (("stop", False), ("stop", True), None)
+    assert findings.wishes
+
+
+def test_a_list_that_shows_an_object_behind_its_stop_has_it_told_to_go(lab: Lab, cluster: Cluster) -> None:
+    wave, _ = stopped(lab, cluster)
+
+    cluster.look()
+    without = wish(wave)
+    cluster.objects["anew"] = object_of(wave, uid="anew", leaving=True)
+    cluster.look()
+    leaving = wish(wave)
+    cluster.objects["anew"] = object_of(wave, uid="anew")
+    cluster.look()
+
+    assert (without, leaving, wish(wave)) == (("stop", False), ("stop", False), ("stop", True))
