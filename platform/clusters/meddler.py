@@ -6,21 +6,26 @@ It speaks plain HTTP, passes tokens on, and draws its faults from a seed, each r
 import http.client
 import json
 import random
+import re
 import ssl
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote_plus, urlsplit
 
 import yaml
 
+from clusters import names
+
 UPSTREAM_SECONDS = 60.0
+WAVE = re.compile(re.escape(names.LABEL_WAVE).encode() + rb'(?:="?|": ?")([0-9a-f-]{36})')
 HTTP_ERRORS = (OSError, http.client.HTTPException)
 
 
@@ -42,6 +47,22 @@ class Weather:
     cut: float = 0.002
 
 
+@dataclass(slots=True, kw_only=True)
+class Passed:
+    """A request that names a wave: when it came, when the server was asked and had answered (None: never)."""
+
+    what: str
+    came: datetime
+    asked: datetime | None = None
+    answered: datetime | None = None
+    status: int | None = None
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        times = (f"{at:%H:%M:%S.%f}"[:-3] if at else "never" for at in (self.came, self.asked, self.answered))
+        return f"{self.what}: came {next(times)}, passed on {next(times)}, answered {next(times)} by {self.status}"
+
+
 CALM = Weather(refuse=0, throttle=0, deaf=0, slow=0, drop=0, double=0, late=0, cut=0)
 
 
@@ -52,6 +73,8 @@ class Meddler:
         """Listen on a free port; nothing is answered before it is entered."""
         self.weather = weather
         self.faults: Counter[str] = Counter()
+        self.passed: dict[str, list[Passed]] = defaultdict(list)
+        """By wave, what was asked about it: changes only."""
         self.ending = threading.Event()
         self._config = yaml.safe_load(kubeconfig.read_text())
         cluster = self._config["clusters"][0]["cluster"]
@@ -152,6 +175,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         meddler = self.meddler
+        noted = Passed(what=f"{self.command} {urlsplit(self.path).path}", came=datetime.now(UTC))
+        for wave in set(WAVE.findall(unquote_plus(self.path).encode() + body)) if self.command != "GET" else ():
+            meddler.passed[wave.decode()].append(noted)
         if meddler.strikes("refuse"):
             self._send(503, b'{"kind":"Status","code":503,"message":"the weather"}')
         elif meddler.strikes("throttle"):
@@ -159,7 +185,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             if meddler.strikes("slow"):
                 meddler.ending.wait(meddler.weather.delay)
+            noted.asked = datetime.now(UTC)
             answer = self._ask(body)
+            noted.answered, noted.status = datetime.now(UTC), answer[0] if answer else None
             if answer is None or meddler.strikes("deaf"):
                 self.close_connection = True
             else:

@@ -96,7 +96,7 @@ class _Soak:
             self.calm_down()
             wrong = self.wait_until_quiet()
             meter.stop()
-            wrong += sorted(meter.wrong) + creations.twice(deleted=self.mischief.deleted)
+            wrong += sorted(meter.wrong) + creations.twice(deleted=self.mischief.deleted, passed=self.meddler.passed)
             wrong += self.mischief.wrong
             numbers = self.numbers() | {
                 "seconds of load": round(load_seconds),

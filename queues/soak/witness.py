@@ -3,15 +3,17 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from django.db import connection, connections
 
 from clusters.kube import KubeCluster
 from clusters.port import ClusterError, WaveSeen
+from queues.models import Wave
 
 WATCH_SECONDS = 30.0
 LOOK_SECONDS = 0.5
+NOTHING: Mapping[str, Sequence[object]] = {}
 
 # Nodes on which tasks hold more than there is, and jobs of which a task holds twice.
 _OVERFULL = """
@@ -36,13 +38,16 @@ class Creations:
         self._position = cluster.inventory().position
         self._thread.start()
 
-    def twice(self, *, deleted: Collection[tuple[str, int]]) -> list[str]:
-        """Return what was created more than once, but for what others ``deleted``.
+    def twice(
+        self, *, deleted: Collection[tuple[str, int]], passed: Mapping[str, Sequence[object]] = NOTHING
+    ) -> list[str]:
+        """Return what was created more than once, but for what others ``deleted``, with what ``passed`` the proxy.
 
         A create whose answer is lost is rightly said again, and makes the object anew where it was deleted meanwhile.
         """
         return [
-            f"wave {wave} group {group} was created {len(uids)} times"
+            f"wave {wave} group {group} was created {len(uids)} times: {_times(wave)}; "
+            + "; ".join(str(each) for each in passed.get(wave, ()))
             for (wave, group), uids in self.seen.items()
             if len(uids) > 1 and (wave, group) not in deleted
         ]
@@ -75,6 +80,11 @@ class Creations:
     def _note(self, seen: object) -> None:
         if isinstance(seen, WaveSeen):
             self.seen[seen.wave, seen.group].add(seen.uid)
+
+
+def _times(wave: str) -> str:
+    rows = Wave.objects.filter(uid=wave).values("admitted_at", "launched_at", "seen_at", "stopped_at", "ended_at")
+    return ", ".join(f"{word} {at:%H:%M:%S.%f}"[:-3] for row in rows for word, at in row.items() if at)
 
 
 class Meter:

@@ -1,7 +1,9 @@
 """What a soak is made of: draws, weather, and checks that find what is wrong."""
 
 import http.client
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -10,11 +12,12 @@ import pytest
 from clusters.emulator import Emulator
 from clusters.kube import connect
 from clusters.meddler import CALM, Meddler, Weather
-from clusters.port import ClusterError
+from clusters.port import ClusterError, WaveRef
 from queues.models import Job, JobEvent, Task
 from queues.soak import checks
 from queues.soak.drawing import Draw, Fate, draw
 from queues.soak.ground import QUOTAS
+from queues.soak.witness import Creations
 from queues.states import TaskState
 from tests.queues.cluster import SUCCEEDED, Cluster
 from tests.queues.lab import NOW, Lab
@@ -99,6 +102,39 @@ def test_the_weather_strikes_as_often_as_it_says_and_calm_never(tmp_path: Path) 
     assert calm == {"fine": 20}
     assert (refused, deaf) == ("Unreachable", "Unreachable")
     assert meddler.faults == {"refuse": 1, "deaf": 1}
+
+
+def test_what_was_created_twice_is_told_with_all_that_was_asked_about_it(ended: Job, tmp_path: Path) -> None:
+    wave = str(ended.waves.get().uid)
+    ref = WaveRef(wave=wave, job=str(ended.uid), number=1, namespace="default", groups=1)
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
+    meta = {"name": "tg-1", "labels": {"tidegate.io/wave": wave, "tidegate.io/group": "0"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": {"spec": pod}}}
+    with Emulator() as emulator:
+        direct = emulator.kubeconfig(tmp_path / "direct")
+        with Meddler(direct, seed=1, weather=CALM) as meddler:
+            past, through = connect("past", kubeconfig=direct), meddler.kubeconfig(tmp_path / "weather")
+            cluster, creations = connect("weather", kubeconfig=through), Creations(past)
+            for number in (1, 2):
+                cluster.api.ask("create", "/apis/batch/v1/namespaces/default/jobs", body=job)
+                until(lambda number=number: len(creations.seen[wave, 0]) == number)  # type: ignore[misc]
+                cluster.stop(ref)
+            creations.stop()
+            (told,) = creations.twice(deleted=(), passed=meddler.passed)
+            forgiven = creations.twice(deleted={(wave, 0)}, passed=meddler.passed)
+            cluster.close()
+            past.close()
+
+    assert f"wave {wave} group 0 was created 2 times: admitted_at " in told
+    assert [told.count(words) for words in ("POST /apis", "by 201", "DELETE /apis", "by 200")] == [2, 2, 2, 2]
+    assert forgiven == []
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def outcome(ask: object) -> str:
