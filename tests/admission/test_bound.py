@@ -91,6 +91,17 @@ def test_more_urgent_jobs_of_its_team_pass_even_a_hold_that_is_there() -> None:
     assert told(site, job, job).before == 1
 
 
+def test_how_urgent_a_job_is_counts_from_when_it_may_hold() -> None:
+    site, team = full()
+    site.queues[0] = replace(site.queues[0], hold_after=90 * MINUTE)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+    site.waits(team, 8, gang=1, minutes=0, limit=20, priority=1)
+    site.waits(team, 8, gang=1, minutes=0, limit=20, priority=2)
+
+    # In 50 minutes it will have waited 90 and be as urgent as a job of priority 1 that has waited 50.
+    assert told(site, job).before == 1
+
+
 def test_waiting_tasks_of_an_independent_job_hold_one_by_one() -> None:
     site, team = full()
     site.waits(team, 1, tasks=3, minutes=50, limit=20)

@@ -2,6 +2,7 @@
 
 from queues.admission.loans import OVER, UNASSIGNED, Part, between_teams, by_attempt
 from queues.admission.quota import ledger
+from queues.admission.world import Quota
 from tests.admission.site import Site
 
 
@@ -73,3 +74,23 @@ def test_who_comes_later_takes_what_is_left() -> None:
     # 2 of 1 + 4: 0.4 and 1.6, so both of d. Then 1 and 2 are left for c's 3.
     assert teams(site) == [(a, d, 2), (c, b, 1), (c, d, 2)]
     assert by_attempt(ledger(world), world, ()) == ()
+
+
+def test_units_of_a_gpu_type_are_split_among_attempts_that_borrow_that_type() -> None:
+    site = Site()
+    own, other = site.flavor("own"), site.flavor("other")
+    site.node(4, flavor=own)
+    site.node(4, flavor=other)
+    lender = site.team(quotas=(Quota(flavor=own, guaranteed=4), Quota(flavor=other, guaranteed=4)))
+    borrower = site.team(quotas=())
+    site.runs(borrower, 2, units=3, flavor=other)
+    site.runs(borrower, 1, units=1, flavor=own)
+    world = site.world()
+    book = ledger(world)
+
+    parts = by_attempt(book, world, between_teams(book))
+
+    assert [(part.flavor, part.borrower, part.lender, part.units) for part in parts] == [
+        (own, 2, lender, 1),
+        (other, 1, lender, 3),
+    ]

@@ -7,6 +7,7 @@ import pytest
 from queues.admission.decide import Memory, decide
 from queues.admission.frame import Frame
 from queues.admission.reasons import Code
+from queues.admission.world import JobShape, Placed
 from tests.admission.site import Site
 
 
@@ -91,3 +92,24 @@ def test_a_class_that_was_read_anew_beside_a_new_one_is_what_it_was() -> None:
     site.waits(team, 4, gang=1)
 
     assert both(site, memory) == [(Code.NO_FREE_CAPACITY, 3), (Code.NO_FREE_CAPACITY, 4)]
+
+
+@pytest.mark.parametrize("limit", [{"queue_limit": 4}, {"per_user_limit": 4}])
+def test_all_surplus_of_a_person_counts_as_what_may_be_taken_back_for_another_job_of_theirs(
+    limit: dict[str, int],
+) -> None:
+    site, memory = Site(), Memory()
+    site.node(8)
+    team = site.team(8, **limit)  # type: ignore[arg-type]
+    for _ in range(2):
+        site.runs(team, 1, shape=JobShape.ELASTIC)
+        group = replace(site.attempts[-1].groups[0], most=2)
+        surplus = (Placed(group=0, node=1, tasks=1),)
+        site.attempts[-1] = replace(site.attempts[-1], groups=(group,), surplus=surplus)
+    job = site.waits(team, 2, gang=1)
+
+    decided = decide(site.world(), site.heads(), memory)
+
+    assert [row.job for row in decided.admissions] == [job]
+    assert [(row.attempt, row.surplus) for row in decided.evictions] == [(1, True), (2, True)]
+    assert decided == decide(site.world(), site.heads())
