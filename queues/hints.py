@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import redis
 from celery import current_app
@@ -46,6 +46,12 @@ def _wake() -> None:
 def tell_clusters() -> None:
     """After commit: ask a worker to tell the clusters what is due."""
     transaction.on_commit(lambda: _send(lambda: _ask("queues.release")), robust=True)
+
+
+def ask_for_all() -> None:
+    """Ask for a cycle, and for the clusters to be told; the database is left alone."""
+    for task in ("queues.admit", "queues.release"):
+        _send(partial(_ask, task))
 
 
 def tell_pages(*topics: str) -> None:

@@ -5,6 +5,7 @@ timeout.
 """
 
 from celery import shared_task
+from celery.signals import worker_ready
 from django.utils import timezone
 
 import clusters.kube  # noqa: F401  takes seconds to load: before workers fork, not in the middle of a launch
@@ -13,6 +14,12 @@ from queues import release as outbox
 from queues.stopwatch import within
 
 FORECAST_SECONDS = 20.0
+
+
+@worker_ready.connect
+def begin(**_: object) -> None:
+    """Ask for all that is due as a worker comes up: nobody may have been there to hear the hints, nor a beat yet."""
+    hints.ask_for_all()
 
 
 @shared_task(name="queues.admit", ignore_result=True)

@@ -13,11 +13,13 @@ from django.core.checks import CheckMessage, Error, register
 
 from queues import fleet
 
+# Ours alone, for a process that need not load every page to look at Django's.
+TAG = "tidegate"
 SHORTEST_SECRET = 32
 POSTGRES = frozenset({"postgresql", "postgres"})
 
 
-@register()
+@register(TAG)
 def secret_key(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's signature
     """Refuse a well-known or short secret key where real people sign in."""
     weak = settings.SECRET_KEY.startswith("insecure") or len(settings.SECRET_KEY) < SHORTEST_SECRET
@@ -32,7 +34,7 @@ def secret_key(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's signat
     ]
 
 
-@register()
+@register(TAG)
 def database_url(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's signature
     """Refuse a database that is not PostgreSQL."""
     scheme = urlsplit(settings.DATABASE_URL).scheme
@@ -47,7 +49,7 @@ def database_url(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's sign
     ]
 
 
-@register()
+@register(TAG)
 def kubeconfigs(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's signature
     """Refuse a kubeconfig that cannot be read, or that leads nowhere."""
     return [
@@ -62,7 +64,7 @@ def kubeconfigs(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's signa
     ]
 
 
-@register()
+@register(TAG)
 def cluster_names(**_: Any) -> list[CheckMessage]:  # noqa: ANN401  Django's signature
     """Refuse two clusters of one name: only one of them would be followed."""
     names = fleet.names(settings.TIDEGATE_CLUSTERS)

@@ -2,9 +2,11 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.checks import run_checks
 from pytest_django import Settings
 
 from config import checks
+from queues.management.commands import watch_clusters
 
 
 @pytest.fixture
@@ -84,3 +86,11 @@ def test_what_takes_long_never_waits_in_the_loops_line_and_somebody_works_it_off
         "queues.clean_up": "background",
     }
     assert '"--queues", "background"' in programs
+
+
+def test_a_watcher_begins_with_our_own_checks(settings: Settings, tmp_path: Path) -> None:
+    settings.TIDEGATE_CLUSTERS = f"bad={tmp_path / 'nothing'},bad={tmp_path / 'nothing'}"
+
+    found = run_checks(tags=watch_clusters.Command.requires_system_checks)
+
+    assert [each.id for each in found] == ["tidegate.E003", "tidegate.E004"]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from celery import current_app
+from celery.signals import worker_ready
 from django.db import connection, transaction
 from pytest_django import Settings
 
@@ -94,6 +95,12 @@ def test_many_wake_ups_are_one_message_until_it_is_heard(asked: list[str]) -> No
 
     assert before == ["queues.admit"]
     assert asked == ["queues.admit"] * 2
+
+
+def test_a_worker_that_comes_up_asks_for_all_that_is_due(asked: list[str]) -> None:
+    worker_ready.send(sender=None)
+
+    assert asked == ["queues.admit", "queues.release"]
 
 
 def test_what_is_woken_after_a_message_was_heard_is_asked_again_even_while_it_runs(asked: list[str]) -> None:

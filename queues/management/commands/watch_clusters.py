@@ -15,6 +15,8 @@ from queues.watcher import Follower, retire_others
 class Command(BaseCommand):
     """One thread a cluster."""
 
+    # Django's own would load every page: a second in which a cluster is not followed.
+    requires_system_checks = ("tidegate",)
     help = "Follow every configured cluster: list, watch, and bring jobs in line. Runs until it is told to stop."
 
     def handle(self, *_: Any, **__: Any) -> None:  # noqa: ANN401  Django's signature
