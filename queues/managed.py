@@ -7,20 +7,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from clusters.kinds import JOB
 from clusters.port import PodPhase, PodSeen, WaveSeen
 from queues.models import Task
 from queues.progress import TaskNow, Trouble, with_pod, without_pod
 from queues.states import TaskState
 from queues.view import ENDED_PHASES
 
+# What a Job says that ran out of retries, be it that its pods failed or that somebody deleted them.
+GAVE_UP = ("BackoffLimitExceeded", "MaxFailedIndexesExceeded", "FailedIndexes")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thing:
-    """The object of a wave: not ``seen`` and yet not ``gone`` is unknown; ``failed_pods``: a pod of it has failed."""
+    """The object of a wave: not ``seen`` and yet not ``gone`` is unknown.
+
+    ``failed_pods``: a pod of it has failed by itself, ``lost_pods``: somebody deleted one.
+    """
 
     seen: WaveSeen | None
     gone: bool
     failed_pods: bool
+    lost_pods: bool = False
 
     @property
     def complete(self) -> bool:
@@ -31,6 +39,17 @@ class Thing:
     def failed(self) -> bool:
         """Whether it says that it has failed."""
         return self.seen is not None and self.seen.failed
+
+    @property
+    def robbed(self) -> bool:
+        """Whether it failed for no other reason than that somebody deleted pods of it, and may be made anew.
+
+        Only a Job of batch/v1 surely keeps the pods that failed by themselves.
+        """
+        seen = self.seen
+        if seen is None or not seen.failed or seen.adopted or seen.kind != JOB.key:
+            return False
+        return self.lost_pods and not self.failed_pods and seen.message.startswith(GAVE_UP)
 
 
 def pair(tasks: Sequence[Task], pods: Iterable[PodSeen]) -> dict[int, PodSeen]:
@@ -69,6 +88,8 @@ def see(
         return before
     if thing.complete:
         return _succeeded(before, pod, now)
+    if thing.robbed:
+        return without_pod(before, now=now)
     if thing.failed:
         return _failed(before, pod, thing, node=node, admitted=admitted, now=now)
     return _started(before, pod, now)

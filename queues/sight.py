@@ -154,6 +154,8 @@ def _see_managed(
         seen=objects[0] if objects else None,
         gone=not objects and (view.has_lost(str(wave.uid)) or (_is_shown(wave, view) and _is_seen(wave, view))),
         failed_pods=any(pod.phase is PodPhase.FAILED and not pod.leaving for pod in pods),
+        lost_pods=any(pod.phase is PodPhase.FAILED and pod.leaving for pod in pods)
+        or not {task.pod_uid for task in tasks if task.pod_uid} <= {pod.uid for pod in pods},
     )
     after = {}
     for task in tasks:

@@ -1,7 +1,7 @@
 """What must be true of a soak that has become quiet: ledger, recount, cluster and jobs agree, nothing is left."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from django.db import connection
@@ -26,7 +26,13 @@ RIGHT_ENDS: Mapping[Fate, frozenset[str]] = {
 }
 
 
-def jobs_wrong(draws: Mapping[str, Draw], cancelled: set[str]) -> Iterator[str]:
+# How a job may also end whose object somebody deleted, or made fail: let go while it waits, refused when it was to run.
+UNMADE = frozenset({JobState.CANCELLED, JobState.FAILED})
+
+
+def jobs_wrong(
+    draws: Mapping[str, Draw], cancelled: Collection[str], unmade: Collection[str] = frozenset()
+) -> Iterator[str]:
     """Yield jobs that are not there, there twice, not ended, or ended otherwise than drawn."""
     rows = list(Job.objects.order_by("id").values_list("id", "name", "state", "reason_code"))
     for name, count in Counter(name for _, name, _, _ in rows).items():
@@ -35,6 +41,7 @@ def jobs_wrong(draws: Mapping[str, Draw], cancelled: set[str]) -> Iterator[str]:
     yield from (f"job {name}: not there" for name in draws.keys() - {name for _, name, _, _ in rows})
     for _, name, state, reason in rows:
         right = RIGHT_ENDS[draws[name].fate] | ({JobState.CANCELLED} if name in cancelled else set())
+        right |= UNMADE if name in unmade else set()
         if state not in right:
             yield f"job {name} ({draws[name].fate}): {state} {reason}, not {' or '.join(sorted(right)) or 'anything'}"
         elif state == JobState.FAILED and not reason:

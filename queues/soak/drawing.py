@@ -1,10 +1,12 @@
 """The jobs of a soak, drawn from a seed: what each asks for, and how it has to end."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 from typing import Any
+
+from queues.soak import manifests
 
 
 class Fate(StrEnum):
@@ -20,16 +22,17 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """One job: its spec, and its fate."""
+    """One job: its spec, and its fate; ``made``: the spec is an object that somebody makes suspended in the cluster."""
 
     name: str
     team: str
     fate: Fate
     spec: dict[str, Any]
+    made: bool = False
 
 
-KINDS = ("one", "independent", "gang", "groups", "elastic")
-KIND_WEIGHTS = (45, 20, 20, 8, 7)
+KINDS = ("one", "independent", "gang", "groups", "elastic", "written", "made")
+KIND_WEIGHTS = (37, 16, 16, 8, 7, 8, 8)
 FATES = tuple(Fate)
 FATE_WEIGHTS = (80, 8, 4, 4, 2, 2)
 PRIORITIES = ("low", "normal", "high")
@@ -39,17 +42,18 @@ GANGS = tuple(
     for tasks, units in ((2, 1), (4, 1), (2, 2), (3, 2), (2, 4))
 )
 SHORTEST, LONGEST = 0.2, 2.5
+MORE_THAN_THERE_IS = 64
 
 
-def draw(random: Random, number: int, *, teams: Mapping[str, int]) -> Draw:
-    """Draw one job; each team, given with its guarantee, asks for as large a part of all as it owns."""
+def draw(random: Random, number: int, *, teams: Mapping[str, int], kinds: Sequence[str] = manifests.ALWAYS) -> Draw:
+    """Draw one job; each team, given with its guarantee, asks for as large a part of all as it owns.
+
+    What people write themselves is of one of these ``kinds``.
+    """
     name = f"soak-{number}"
     (team,) = random.choices(tuple(teams), tuple(teams.values()))
     (fate,) = random.choices(FATES, FATE_WEIGHTS)
     (kind,) = random.choices(KINDS, KIND_WEIGHTS)
-    body = _shape(random, kind)
-    if fate is Fate.NEVER_FITS:
-        body = {"gpus": {"count": 64, "type": ["gpu"]}}
     notes = {"tidegate.test/run-for": f"{round(random.uniform(SHORTEST, LONGEST) * 1000)}ms"}
     notes |= {
         Fate.FAILS: {"tidegate.test/exit-code": "3"},
@@ -57,22 +61,25 @@ def draw(random: Random, number: int, *, teams: Mapping[str, int]) -> Draw:
         Fate.ENDLESS: {"tidegate.test/forever": "1"},
         Fate.NEVER_STARTS: {"tidegate.test/never-start": "ErrImagePull"},
     }.get(fate, {})
-    body |= {
-        "run": {"image": "registry.example/soak:1", "command": ["work"]},
-        "annotations": notes,
+    wishes = {
         "priority": random.choice(PRIORITIES),
         "retries": random.choice((0, 0, 1)),
         "borrow": random.random() < MAY_BORROW,
         "time_limit": "3s" if fate is Fate.TIMED_OUT else "1h",
-        "grace": "1s",
     }
+    if kind in {"written", "made"}:
+        units = MORE_THAN_THERE_IS if fate is Fate.NEVER_FITS else None
+        wanted = manifests.draw(random, name, kinds=kinds, units=units, notes=notes)
+        if kind == "made":
+            return Draw(name=name, team=team, fate=fate, spec=manifests.suspended(wanted, wishes), made=True)
+        body: dict[str, Any] = {"manifest": wanted}
+    else:
+        much = {"gpus": {"count": MORE_THAN_THERE_IS, "type": ["gpu"]}}
+        run = {"run": {"image": manifests.IMAGE, "command": ["work"]}, "annotations": notes, "grace": "1s"}
+        body = (much if fate is Fate.NEVER_FITS else _shape(random, kind)) | run
     metadata = {"name": name, "team": team, "external_id": name}
-    return Draw(
-        name=name,
-        team=team,
-        fate=fate,
-        spec={"apiVersion": "tidegate/v1", "kind": "Job", "metadata": metadata, "spec": body},
-    )
+    spec = {"apiVersion": "tidegate/v1", "kind": "Job", "metadata": metadata, "spec": body | wishes}
+    return Draw(name=name, team=team, fate=fate, spec=spec)
 
 
 def _shape(random: Random, kind: str) -> dict[str, Any]:

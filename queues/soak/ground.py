@@ -11,6 +11,8 @@ from clusters.asking import Failure
 from clusters.kube import KubeCluster
 from queues import services
 from queues.models import Node
+from queues.namespaces import namespace_of
+from queues.soak import manifests
 from tenants import services as tenants
 from tenants.models import GlobalRole, User
 from tenants.permissions import Actor, Scope, system
@@ -53,6 +55,8 @@ class Ground:
         for team, department, _, _ in TEAMS:
             tenants.create_team(by=by, now=now, name=team, parent=department)
             services.change_queue(team=team, name="default", policy=policy, by=by, now=now)
+            # Somebody may make an object there before the first job does.
+            self.cluster.ensure_team(namespace_of(team), team=team, ceiling=None)
         tenants.set_quotas(
             by=by,
             now=now,
@@ -71,6 +75,11 @@ class Ground:
             if time.monotonic() > end:
                 raise TimeoutError("the watcher has not shown the nodes as usable")
             time.sleep(0.1)
+
+    def kinds(self) -> tuple[str, ...]:
+        """Return the kinds of objects that the cluster serves and ends by itself."""
+        groups = {group["name"] for group in self.cluster.api.ask("get", "/apis").get("groups") or []}
+        return tuple(kind.name for kind in manifests.KNOWN if kind.group in groups)
 
     def cordon(self, node: str, *, cordoned: bool) -> None:
         """Let nothing new onto a node, or let it again."""

@@ -2,11 +2,13 @@
 
 import time
 from collections import Counter
-from random import Random
 
-from clusters.asking import Failure
+from clusters.asking import Failure, path_of
+from clusters.kinds import BY_KEY, JOB
 from clusters.port import ClusterError
+from queues.models import Job
 from queues.soak.ground import FLAVOR, QUOTAS, Ground
+from queues.soak.makers import Makers
 from queues.soak.people import People
 from stack.ensemble import OURS, Ensemble
 
@@ -20,13 +22,15 @@ MAY_END = frozenset({"worker", "beat"})
 class Mischief:
     """Does one bad thing at a time and remembers what has to be made good."""
 
-    def __init__(self, ensemble: Ensemble, ground: Ground, people: People, random: Random) -> None:
+    def __init__(self, ensemble: Ensemble, ground: Ground, people: People, makers: Makers) -> None:
         """Nothing bad happens yet."""
-        self.ensemble, self.ground, self.people, self.random = ensemble, ground, people, random
+        self.ensemble, self.ground, self.people, self.makers = ensemble, ground, people, makers
+        self.random = people.random
         self.done: Counter[str] = Counter()
         self.cordoned: set[str] = set()
         self.wrong: list[str] = []
         self.deleted: set[tuple[str, int]] = set()
+        self.struck: set[str] = set()
 
     def kill(self) -> None:
         """Kill a process without a word, and start it again after a while."""
@@ -51,11 +55,16 @@ class Mischief:
 
     def meddle(self) -> None:
         """Cordon or uncordon a machine, move a quota, or delete something in the cluster."""
-        what = self.random.choice((self._cordon, self._quota, self._quota, self._delete, self._delete))
+        what = self.random.choice((self._cordon, self._quota, self._quota, self._delete, self._delete, self._unmake))
         try:
             what()
         except (Failure, ClusterError):
             self.done["could not"] += 1
+
+    def bereft(self) -> set[str]:
+        """Return the jobs whose own objects may have failed for it that we deleted pods of theirs."""
+        jobs = Job.objects.filter(waves__uid__in=self.struck).exclude(kind="")
+        return set(jobs.exclude(kind=JOB.key, object_uid=None).values_list("name", flat=True))
 
     def make_good(self) -> None:
         """Uncordon all and give every team its quota back; what died is started again."""
@@ -82,16 +91,23 @@ class Mischief:
     def _set_quota(self, team: str, guaranteed: int) -> None:
         self.people.surely("PATCH", f"/api/v1/quotas/{team}/{FLAVOR}", {"guaranteed": guaranteed})
 
+    def _unmake(self) -> None:
+        self.makers.change_mind()
+
     def _delete(self) -> None:
         there = self.ground.cluster.inventory()
         if self.random.random() < 0.5:  # noqa: PLR2004  a coin
             pods = [pod for pod in there.pods if pod.wave]
             if pods:
                 pod = self.random.choice(pods)
+                self.struck.add(pod.wave)
                 self.ground.delete(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
                 self.done["deleted pods"] += 1
         elif there.waves:
             seen = self.random.choice(there.waves)
             self.deleted.add((seen.wave, seen.group))
-            self.ground.delete(f"/apis/batch/v1/namespaces/{seen.namespace}/jobs/{seen.name}")
-            self.done["deleted Jobs"] += 1
+            if seen.adopted:
+                self.makers.gone.add(seen.name)
+            kind = BY_KEY[seen.kind or JOB.key]
+            self.ground.delete(f"{path_of(f'/apis/{kind.api}', seen.namespace, kind.plural)}/{seen.name}")
+            self.done[f"deleted {kind.name}s"] += 1

@@ -37,6 +37,8 @@ class People:
 
     def submit(self, draws: Sequence[Draw]) -> None:
         """Submit jobs in one batch, again and again until it is answered."""
+        if not draws:
+            return
         answer = self.surely("POST", "/api/v1/jobs:batch?if_exists=attach", {"jobs": [draw.spec for draw in draws]})
         for draw, item in zip(draws, answer["items"], strict=True):
             if item["error"] is not None:

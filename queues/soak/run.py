@@ -1,6 +1,7 @@
 """A soak from its first process to its verdict: load and mischief, then calm, then all must agree."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from queues.models import ClusterState, Decision, Job, Wave
 from queues.soak import checks
 from queues.soak.drawing import Draw, Fate, draw
 from queues.soak.ground import QUOTAS, Ground
+from queues.soak.makers import Makers
 from queues.soak.mischief import Mischief
 from queues.soak.people import People
 from queues.soak.witness import Creations, Meter
@@ -79,6 +81,7 @@ class _Soak:
         self.random = Random(plan.seed)  # noqa: S311  a soak is no secret
         self.draws: dict[str, Draw] = {}
         self.endless: list[str] = []
+        self.given_up: set[str] = set()
         self.begun = time.monotonic()
 
     def run(self) -> Verdict:
@@ -87,7 +90,9 @@ class _Soak:
         self.ensemble.wait_for_web()
         self.ground.wait()
         self.people = People(address=self.ensemble.address, token=token, random=self.random)
-        self.mischief = Mischief(self.ensemble, self.ground, self.people, self.random)
+        self.makers = Makers(self.ground, self.random)
+        self.mischief = Mischief(self.ensemble, self.ground, self.people, self.makers)
+        self.kinds = self.ground.kinds()
         creations, meter = Creations(self.ground.cluster), Meter()
         try:
             self.begun = time.monotonic()
@@ -119,6 +124,7 @@ class _Soak:
         while (now := time.monotonic()) < end and len(self.draws) < self.plan.jobs:
             if Job.objects.filter(state=JobState.QUEUED).count() < MOST_WAITING:
                 self.submit(self.random.randint(1, 20))
+            self.people.ids |= self.makers.known()
             self.people.change_minds(2)
             self.give_up()
             self.mischief.supervise()
@@ -135,24 +141,32 @@ class _Soak:
 
     def submit(self, count: int) -> None:
         first = len(self.draws)
-        new = [draw(self.random, number, teams=QUOTAS) for number in range(first, first + count)]
+        numbers = range(first, first + count)
+        new = [draw(self.random, number, teams=QUOTAS, kinds=self.kinds) for number in numbers]
         self.draws |= {each.name: each for each in new}
         self.endless += [each.name for each in new if each.fate in GIVEN_UP]
-        self.people.submit(new)
+        self.people.submit([each for each in new if not each.made])
+        for each in new:
+            if each.made:
+                self.makers.make(each)
 
     def give_up(self) -> None:
         """Cancel the oldest of those that would go on for ever."""
-        while len(self.endless) > MOST_ENDLESS:
+        while len(self.endless) > MOST_ENDLESS and self.endless[0] in self.people.ids:
             self.people.cancel(self.endless.pop(0))
 
+    def give_up_all(self) -> None:
+        """Cancel all that would go on for ever."""
+        endless = {name for name, each in self.draws.items() if each.fate in GIVEN_UP}
+        for name in sorted(endless & set(self.active()) - self.given_up):
+            self.people.cancel(name)
+            self.given_up.add(name)
+
     def calm_down(self) -> None:
-        """End the faults and what would go on for ever; what is held is released."""
+        """End the faults, and start what was killed."""
         self.meddler.weather = CALM
         self.mischief.make_good()
         self.ensemble.wait_for_web()
-        endless = {name for name, each in self.draws.items() if each.fate in GIVEN_UP}
-        for name in sorted(endless & set(self.active())):
-            self.people.cancel(name)
 
     def wait_until_quiet(self) -> list[str]:
         """Wait until nothing disagrees any more; return what still does when patience is over."""
@@ -160,8 +174,10 @@ class _Soak:
         tell = 0.0
         while True:
             self.mischief.supervise()
+            self.people.ids |= self.makers.known()
             self.people.release_all(self.active(JobState.HELD))
-            active = self.active()
+            self.give_up_all()
+            active = self.makers.unknown() + self.active()
             if not active and (ends := list(self.ends())):
                 return ends
             wrong = [f"{len(active)} jobs have not ended: {', '.join(active[:5])}"] if active else list(self.look())
@@ -174,11 +190,13 @@ class _Soak:
 
     def ends(self) -> Iterator[str]:
         """Yield what is wrong with how jobs ended, which no waiting can heal."""
-        yield from checks.jobs_wrong(self.draws, self.people.cancelled)
+        unmade = self.makers.gone | self.mischief.bereft()
+        yield from checks.jobs_wrong(self.draws, self.people.cancelled, unmade)
         yield from checks.succeeded_wrong()
 
     def look(self) -> Iterator[str]:
         """Yield what still disagrees, or is left over."""
+        yield from self.makers.collect()
         yield from checks.ledger_left()
         yield from checks.recount_wrong(timezone.now())
         yield from checks.cluster_left(self.ground)
@@ -215,6 +233,8 @@ class _Soak:
             "recalls": evicted,
             "cycles": Decision.objects.count(),
             "people": dict(sorted(self.people.done.items())),
+            "makers": dict(sorted(self.makers.done.items())),
+            "kinds": dict(sorted(Counter(Job.objects.exclude(kind="").values_list("kind", flat=True)).items())),
             "mischief": dict(sorted(self.mischief.done.items())),
             "faults": dict(sorted(self.meddler.faults.items())),
             "cluster": list(ClusterState.objects.values_list("name", flat=True)),

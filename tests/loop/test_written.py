@@ -136,6 +136,18 @@ def test_a_written_job_deleted_by_somebody_queues_again(stage: Stage) -> None:
     assert units_in_use() == 16
 
 
+def test_a_written_job_of_which_somebody_deletes_a_pod_before_it_runs_queues_again(stage: Stage) -> None:
+    job = submit(stage, manifests.job(pods=2, units=8, notes=steer(never_start="ErrImagePull")))
+    stage.until(lambda: not Task.objects.filter(wave__job=job, pod="").exists() and job.waves.exists())
+
+    pod = stage.pods()[0].name
+    stage.cluster.api.ask("delete", f"/api/v1/namespaces/team-nlp/pods/{pod}", query={"gracePeriodSeconds": "0"})
+    stage.until(lambda: job.waves.filter(outcome="DELETED_OUTSIDE").exists())
+
+    assert events(job)[:4] == ["submitted", "admitted", "launched", "interrupted"]
+    assert state(job) not in {JobState.FAILED, JobState.RUNNING}
+
+
 def test_what_they_wrote_is_kept_and_what_runs_carries_our_fields(stage: Stage) -> None:
     kueue = {"kueue.x-k8s.io/queue-name": "default", "kueue.x-k8s.io/priority-class": "high", "project": "llama"}
     manifest = manifests.job(meta={"labels": kueue}, notes=steer(forever="1"), ttlSecondsAfterFinished=1, suspend=True)

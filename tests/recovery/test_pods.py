@@ -12,6 +12,7 @@ from queues.models import Job, Node, Wave
 from queues.states import JobState
 from tests.clusters.contract.ground import GPU
 from tests.loop.stage import state, tried
+from tests.queues import manifests
 from tests.recovery.scene import MERGE, Scene
 
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
@@ -69,6 +70,22 @@ def test_a_pod_evicted_by_others_takes_its_gang_back_into_the_queue_without_a_re
     scene.balance()
 
     assert scene.events(job, "interrupted") == ["Eviction API: evicting"]
+    assert (job.failures, Wave.objects.get(number=1).outcome) == (0, "DELETED_OUTSIDE")
+    assert scene.books() == (16, 16, 16)
+
+
+def test_a_pod_of_a_written_job_evicted_by_others_takes_it_back_into_the_queue_although_the_job_itself_gives_up(
+    scene: Scene,
+) -> None:
+    manifest = manifests.job(pods=2, units=8, notes=manifests.steer(forever="1"), backoffLimit=0)
+    job = services.submit(spec=manifest, by=scene.lab.ann, now=timezone.now()).job
+    scene.until(lambda: scene.running(job) == 2)
+
+    evict(scene, scene.pod_paths()[0])
+    scene.until(lambda: scene.attempt(job) == 2)
+    scene.balance()
+
+    assert len(scene.events(job, "interrupted")) == 1
     assert (job.failures, Wave.objects.get(number=1).outcome) == (0, "DELETED_OUTSIDE")
     assert scene.books() == (16, 16, 16)
 
