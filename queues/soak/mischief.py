@@ -97,10 +97,10 @@ class Mischief:
     def _delete(self) -> None:
         there = self.ground.cluster.inventory()
         if self.random.random() < 0.5:  # noqa: PLR2004  a coin
-            pods = [pod for pod in there.pods if pod.wave]
+            pods = [(pod, pod.wave) for pod in there.pods if pod.wave]
             if pods:
-                pod = self.random.choice(pods)
-                self.struck.add(pod.wave)
+                pod, wave = self.random.choice(pods)
+                self.struck.add(wave)
                 self.ground.delete(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
                 self.done["deleted pods"] += 1
         elif there.waves:
