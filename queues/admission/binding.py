@@ -6,7 +6,7 @@ from queues.admission.placement import fits
 from queues.admission.plans import Asker, Case, Plan
 from queues.admission.rooms import least, minus, negative, rooms
 from queues.admission.settled import Settled
-from queues.admission.shapes import Option
+from queues.admission.shapes import Needs, Option
 from queues.admission.usage import Usage
 from queues.admission.world import Milliseconds, Placed, Standing, World
 
@@ -25,6 +25,7 @@ class Binding(Usage):
             self.ground = settled.ground.copy()
         self.plans: list[Plan] = []
         self.kept: dict[int, Room] = {}
+        self.keeping: dict[int, list[tuple[Case, Needs]]] = {}
         self.touched: dict[int, Room] | None = None
         self._seen: list[Plan] = []
         self._planned: dict[int, Plan] = {}
@@ -89,7 +90,7 @@ class Binding(Usage):
     def view(self, asker: Asker, option: Option, *, everything: bool = False) -> Ground:
         """Return what is free for this asker, less what is kept or held against it (``everything``: anybody)."""
         binding = self.plans if everything else self.binding(asker, option)
-        keeps = bool(self.kept) and (everything or not self.inside(asker.case, option))
+        keeps = bool(self.kept) and (everything or self.minds_keeps(asker, option))
         if not binding and not keeps:
             return self.ground
         key = (keeps, frozenset(plan.job for plan in binding))
@@ -100,6 +101,21 @@ class Binding(Usage):
             for node in sorted(touched):
                 self._look(known, key, node)
         return known
+
+    def minds_keeps(self, asker: Asker, option: Option) -> bool:
+        """Whether keeps bind a job: it would borrow, those of others counted as usage unless it holds as guaranteed."""
+        if not self.inside(asker.case, option):
+            return True
+        others = [row for job, rows in self.keeping.items() if job != asker.job for row in rows]
+        plan = self._planned.get(asker.job) if others and asker.job is not None else None
+        if not others or (plan is not None and plan.standing is Standing.GUARANTEED):
+            return False
+        for case, needs in others:
+            self.count_promise(case, needs, 1)
+        inside = self.inside(asker.case, option)
+        for case, needs in others:
+            self.count_promise(case, needs, -1)
+        return not inside
 
     def _look(self, view: Ground, key: tuple[bool, frozenset[int]], node: int) -> None:
         kind = self.ground.where.get(node)

@@ -113,8 +113,15 @@ class Passes:
         for row in sent:
             board.promise(row.stream.case, row.instead.needs, -1)
         for kept in self.record.kept:
-            board.promise(board.case(kept.job_class), kept.option.needs, -1)
+            self._lower(kept)
         return sent
+
+    def _lower(self, kept: Kept) -> None:
+        """Let a keep count as usage no more, but for those who come later and would take what it keeps."""
+        board, case = self._board, self._board.case(kept.job_class)
+        board.promise(case, kept.option.needs, -1)
+        if kept.placed:
+            board.keeping.setdefault(kept.job.id, []).append((case, kept.option.needs))
 
     def _inside_room(self, place: int, flavor: int) -> int:
         return max(0, self._board.hard[flavor].promised_room(place))
@@ -242,6 +249,7 @@ class Passes:
                 for node, room in rooms(kept.option, kept.placed).items():
                     board.kept[node] = minus(board.kept[node], room)
                 kept_rows[place] = replace(kept, placed=(), waits_for_age=False)
+                board.keeping.pop(kept.job.id, None)
                 given_up = True
         for kept in still:
             board.promise(board.case(kept.job_class), kept.option.needs, -1)
@@ -331,7 +339,7 @@ class Passes:
                 self._claims.execute(row.asker, row.instead, recall, stream.job_class, stream.user, Standing.GUARANTEED)
             elif board.entitled(case, row.instead):
                 self._keep(row.job, stream.job_class, row.instead, young=False)
-                board.promise(case, row.instead.needs, -1)
+                self._lower(self.record.kept[-1])
 
     def _claimant_of(self, row: Sent, option: Option) -> Claimant:
         stream = row.stream

@@ -232,6 +232,10 @@ class Usage:
     def promise(self, case: Case, needs: Needs, sign: int) -> None:
         """Count needs as usage where later jobs are judged inside (``sign`` -1: no longer); nothing else sees it."""
         self.turn += 1
+        self.count_promise(case, needs, sign)
+
+    def count_promise(self, case: Case, needs: Needs, sign: int) -> None:
+        """Count needs so for a moment, which nobody has to be asked again for."""
         self.part()
         for flavor, units in needs:
             self.hard[flavor].take(case.place, units * sign)

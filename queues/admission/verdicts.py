@@ -324,7 +324,7 @@ class Judge:
         binding = board.binding(asker, option)
         if binding:
             return reason(Code.WOULD_DELAY, numbers | {"job": binding[0].job})
-        return None if board.inside(case, option) else reason(Code.WOULD_DELAY, numbers)
+        return reason(Code.WOULD_DELAY, numbers) if board.kept and board.minds_keeps(asker, option) else None
 
     def _ahead(self, case: Case, option: Option) -> Reason:
         flavor, units = option.needs[0]
