@@ -29,8 +29,8 @@ class Stream:
     """The waiting jobs of one user in one class, first to last; the head's turn comes first."""
 
     __slots__ = (
-        "_asker", "_board", "_heads", "_passed", "_rest", "_soonest", "case", "head", "job_class", "key", "left",
-        "queue", "user",
+        "_asker", "_board", "_heads", "_lefts", "_passed", "_rest", "_soonest", "case", "head", "job_class", "key",
+        "left", "queue", "user",
     )  # fmt: skip
 
     def __init__(
@@ -39,7 +39,8 @@ class Stream:
         """Start at the user's first job of the class."""
         self._heads = heads
         self._rest: Iterator[Waiting] | None = None
-        self._passed: list[Waiting] = []
+        self._passed: list[tuple[Waiting, int]] = []
+        self._lefts: dict[int, int] = {}
         self._soonest: Milliseconds | None = None
         self._board = board
         self.case = case
@@ -55,7 +56,8 @@ class Stream:
         self._asker: Asker | None = None
         while self.head is not None:
             spoken = self._board.spoken_for.get(self.head.id, 0)
-            self.left = (self.head.tasks if self.case.shape.independent else 1) - spoken
+            left = (self.head.tasks if self.case.shape.independent else 1) - spoken
+            self.left = self._lefts.pop(self.head.id, left)
             if self.left > 0:
                 self.key = turn_key(self._board.world, self.job_class, self.head)
                 return
@@ -92,7 +94,7 @@ class Stream:
         while (head := self.head) is not None and len(self._passed) < MOST_PASSED:
             if self._ends_sooner():
                 self._soonest = self.asker().ends
-            self._passed.append(head)
+            self._passed.append((head, self.left))
             self.skip()
             if self._holds_or_ends_sooner(holders):
                 return True
@@ -108,7 +110,8 @@ class Stream:
     def _holders_behind(self) -> set[int]:
         number, user = self.job_class.id, self.user
         holders = {plan.job for plan in self._board.plans if plan.job_class == number and plan.user == user}
-        return holders.difference(job.id for job in (self.head, *self._passed) if job is not None)
+        holders.difference_update(job.id for job, _ in self._passed)
+        return holders - {self.head.id if self.head is not None else 0}
 
     def _may_end_sooner(self) -> bool:
         """Whether some job of the class may end before a planned start: its limit was rounded up, at most to twice."""
@@ -122,7 +125,10 @@ class Stream:
         """Put those who were passed over in front again."""
         if not self._passed:
             return
-        first, *others = [*self._passed, *([] if self.head is None else [self.head])]
+        if self.head is not None:
+            self._passed.append((self.head, self.left))
+        first, *others = [job for job, _ in self._passed]
+        self._lefts = {job.id: left for job, left in self._passed}
         self._rest = chain(others, self._rest or ())
         self._passed, self._soonest = [], None
         self._show(first)

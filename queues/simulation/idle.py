@@ -48,25 +48,32 @@ class Idle:
         claims = sum(claim.job == job.id for claim in engine.outcome.claims)
         if job.held or engine.paused(job.spec) or claims >= (len(job.waiting) if job.independent else 1):
             return False
-        if self._outlasts_a_hold(job):
+        ends = self._sure_end(job)
+        if self._outlasts_a_hold(job, ends):
             return False
         wishes = [group.flavors or engine.flavors_of(job.spec.team) for group in job.spec.groups]
         for flavors in product(*wishes):
             needs = [Need(job, group, flavor) for group, flavor in enumerate(flavors)]
-            with tally.without_wish_of(job):
+            with tally.as_found_by(job, ends):
                 if self._allowed(job, needs, tally) and self._fits(job, needs, tally):
                     return True
         return False
 
-    def _outlasts_a_hold(self, job: Job) -> bool:
+    def _sure_end(self, job: Job) -> Milliseconds | None:
+        """Return when the job would have ended; None as well where the task with the longest limit has just started."""
+        engine = self._engine
+        limit = job.limit(engine.time_limit(job.spec))
+        if limit is None or any(row.job == job.id for row in engine.outcome.admissions):
+            return None
+        return engine.now + limit + engine.grace(job.spec)
+
+    def _outlasts_a_hold(self, job: Job, ends: Milliseconds | None) -> bool:
         """Whether guaranteed demand of its team or department holds for a time at which the job might still run.
 
         What it uses may take the guarantee of the other then, which cannot be counted from what is in use now.
         """
         engine = self._engine
         own = set(engine.path(job.spec))
-        limit = job.limit(engine.time_limit(job.spec))
-        ends = None if limit is None else engine.now + limit + engine.grace(job.spec)
         for hold in engine.outcome.holds:
             other = engine.by_id[hold.job]
             if (

@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from queues.admission.world import NodeState, Placed
+from queues.admission.world import Milliseconds, NodeState, Placed
 from queues.simulation.books import Book
 from queues.simulation.engine import Engine
 from queues.simulation.jobs import Job
 
 Room = tuple[int, int, int]
 """Counted units, CPU, memory."""
-Wish = tuple[Job, tuple[int, ...], tuple[Placed, ...]]
-"""A job with the flavors of its groups and the tasks that it wants somewhere."""
+Wish = tuple[Job, tuple[int, ...], tuple[Placed, ...], Milliseconds | None]
+"""A job with the flavors of its groups, the tasks that it wants somewhere, and from when on where that is planned."""
 
 
 class Tally:
@@ -115,14 +115,14 @@ class Tally:
     def take_wishes(self) -> None:
         """Count what keeps and holds want, wherever and whenever, as if it were in use now."""
         outcome, by_id = self._engine.outcome, self._engine.by_id
-        rows: list[Wish] = [(by_id[row.job], row.flavors, row.placed) for row in outcome.holds]
-        rows += [(by_id[row.job], row.flavors, row.placed) for row in outcome.keeps]
+        rows: list[Wish] = [(by_id[row.job], row.flavors, row.placed, row.at) for row in outcome.holds]
+        rows += [(by_id[row.job], row.flavors, row.placed, None) for row in outcome.keeps]
         self.wishes = [wish for wish in rows if wish[0].row is not None]
         for wish in self.wishes:
             self._wish(wish, 1)
 
     def _wish(self, wish: Wish, sign: int) -> None:
-        job, flavors, rows = wish
+        job, flavors, rows, _ = wish
         self.use(job, flavors, rows, sign)
         for row in rows:
             if row.node in self.free:
@@ -130,13 +130,17 @@ class Tally:
                 self.free[row.node] = change(self.free[row.node], _room(job, row))
 
     @contextmanager
-    def without_wish_of(self, job: Job) -> Iterator[None]:
-        """Leave out what the job itself keeps or holds."""
-        own = [wish for wish in self.wishes if wish[0] is job]
-        for wish in own:
+    def as_found_by(self, job: Job, ends: Milliseconds | None) -> Iterator[None]:
+        """Leave out what is not in a job's way: what it keeps or holds itself, and what starts after its end."""
+        out = [
+            (other, flavors, rows, at)
+            for other, flavors, rows, at in self.wishes
+            if other is job or (ends is not None and at is not None and ends <= at)
+        ]
+        for wish in out:
             self._wish(wish, -1)
         yield
-        for wish in own:
+        for wish in out:
             self._wish(wish, 1)
 
 

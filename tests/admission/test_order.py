@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
-from queues.admission.order import effective_priority
+from queues.admission.board import Board
+from queues.admission.holds import Planner
+from queues.admission.order import Stream, effective_priority
 from queues.admission.ranking import ranking
+from queues.admission.record import Record
 from queues.admission.shares import Share
-from queues.admission.world import HOUR, Aging, Claim, Placed, QueueOrder, Quota
-from tests.admission.site import Site
+from queues.admission.world import HOUR, MINUTE, Aging, Claim, Placed, QueueOrder, Quota
+from tests.admission.site import NOW, Site
 
 
 def test_a_weight_of_zero_that_borrows_is_above_every_share() -> None:
@@ -245,3 +248,30 @@ def test_tasks_that_a_claim_speaks_for_have_no_turn() -> None:
     rows = ranking(replace(site.world(), claims=(claim,)), site.heads())
 
     assert [(row.job, row.units_ahead) for row in rows] == [(first, 0), (second, 2)]
+
+
+def test_a_line_in_which_jobs_were_passed_over_goes_on_where_it_was() -> None:
+    site = Site()
+    site.node(4)
+    a = site.team()
+    site.runs(a, 1, ends_by=NOW + 10 * MINUTE)
+    big = site.waits(a, gang=4, minutes=60, limit=30)
+    long = site.waits(a, tasks=3, minutes=9, limit=14)
+    site.waits(a, minutes=8, limit=15)
+    short = site.waits(a, minutes=7, limit=10)
+    site.holds_on(big, 1, at=NOW + 10 * MINUTE, tasks=4)
+    site.classes = [replace(row, ask=replace(row.ask, time_limit=15 * MINUTE)) for row in site.classes]
+    board = Board(site.world())
+    Planner(board, Record()).renew()
+    job_class = site.classes[1]
+    stream = Stream(board, site.heads(), board.case(job_class), site.queues[0], job_class, site.waiting[1])
+    stream.advance(1)
+
+    assert stream.pass_over()
+    assert stream.head is not None
+    assert (stream.head.id, stream.left) == (short, 1)
+    assert not stream.pass_over()
+    stream.go_back()
+
+    assert stream.head is not None
+    assert (stream.head.id, stream.left) == (long, 2)
