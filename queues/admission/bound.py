@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from queues.admission.board import Board
-from queues.admission.holders import Holder, holder_of
+from queues.admission.holders import Holder, as_waiting, holder_of
 from queues.admission.holds import Planner
 from queues.admission.order import effective_priority
 from queues.admission.record import Record
 from queues.admission.verdicts import Judge
-from queues.admission.world import Heads, JobClass, JobShape, Milliseconds, Standing, Waiting, World
+from queues.admission.world import Heads, Hold, JobClass, JobShape, Milliseconds, Standing, Waiting, World
 
 MOST_BEFORE = 1000
 
@@ -52,11 +52,12 @@ def bound(world: World, heads: Heads, job: Waiting, flavor: int) -> Bound:
     rivals = _Rivals(later, heads, own, flavor)
     if rivals.many:
         return Bound(eligible=eligible, guaranteed=True, before=MOST_BEFORE, many=True)
-    first = _first(world, planner.in_order([own, *rivals.found]), job)
+    first = _first(later, planner.in_order([own, *rivals.found]), own)
     before = [holder for holder in rivals.found if holder.job.id in first or holder.job.id in rivals.urgent]
     # Who holds now is passed only by what ends in time; who does not yet may still be passed by any class.
     waiting = () if eligible == world.now else rivals.lengths()
-    ends = [*_running(world, flavor), *(_length(holder.job_class, holder.job) for holder in before), *waiting]
+    there = _running(later, flavor, job, world.now)
+    ends = [*there, *(_length(holder.job_class, holder.job) for holder in before), *waiting]
     return Bound(
         eligible=eligible,
         guaranteed=True,
@@ -66,12 +67,22 @@ def bound(world: World, heads: Heads, job: Waiting, flavor: int) -> Bound:
     )
 
 
-def _first(world: World, order: Iterable[Holder], job: Waiting) -> set[int]:
-    """Return whose hold comes before a job's: holds that are there stay in their order."""
-    holds = [row.job for row in world.holds if row.standing is Standing.GUARANTEED]
-    if job.id in holds:
-        return set(holds[: holds.index(job.id)])
-    return {*holds, *(holder.job.id for holder in takewhile(lambda holder: holder.job.id != job.id, order))}
+def _first(board: Board, order: Iterable[Holder], own: Holder) -> set[int]:
+    """Return whose hold comes before a job's: holds that are there stay in their order, less urgent ones give way."""
+    job = own.job.id
+    holds = [row.job for row in board.world.holds if row.job == job or _stands_before(board, row, own)]
+    if job in holds:
+        return set(holds[: holds.index(job)])
+    return {*holds, *(holder.job.id for holder in takewhile(lambda holder: holder.job.id != job, order))}
+
+
+def _stands_before(board: Board, hold: Hold, own: Holder) -> bool:
+    """Whether a hold that is there does not give way to a job's: it is guaranteed, and not of a less urgent job."""
+    job_class = board.classes.get(hold.job_class)
+    if hold.standing is Standing.BORROWER or job_class is None:
+        return False
+    asker = holder_of(board, job_class, as_waiting(hold)).asker
+    return asker.case.place != own.asker.case.place or asker.priority >= own.asker.priority
 
 
 class _Rivals:
@@ -137,8 +148,14 @@ def _length(job_class: JobClass, job: Waiting) -> Milliseconds | None:
     return None if limit is None else limit + job.grace
 
 
-def _running(world: World, flavor: int) -> Iterable[Milliseconds | None]:
-    """Yield how long what holds units of the flavor holds them at most from now on; None where there is no end."""
-    for attempt in world.attempts:
-        if flavor in attempt.flavors and not (attempt.leaving and attempt.ends_by is None):
-            yield None if attempt.ends_by is None else max(0, attempt.ends_by - world.now)
+def _running(board: Board, flavor: int, job: Waiting, now: Milliseconds) -> Iterable[Milliseconds | None]:
+    """Yield how long what holds units of the flavor, or claims them, has them at most from now on; None: for ever."""
+    ends = [
+        attempt.ends_by
+        for attempt in board.world.attempts
+        if flavor in attempt.flavors and not (attempt.leaving and attempt.ends_by is None)
+    ]
+    claims = [claim for claim in board.claims.values() if flavor in claim.flavors and claim.job != job.id]
+    ends += [board.claim_ends[claim.id] for claim in claims]
+    for at in ends:
+        yield None if at is None else max(0, at - now)

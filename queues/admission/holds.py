@@ -1,5 +1,6 @@
 """Bounded wait: planned starts, and whose hold comes first (SEMANTICS 7)."""
 
+from collections import deque
 from collections.abc import Iterator
 from heapq import merge
 from itertools import chain
@@ -8,6 +9,7 @@ from queues.admission.board import Board
 from queues.admission.futures import Future, standing_of
 from queues.admission.holders import Holder, as_hold, as_waiting, holder_of, tired
 from queues.admission.named import NamedSets
+from queues.admission.order import effective_priority
 from queues.admission.outlooks import Outlooks, binds, within_limit
 from queues.admission.plans import Plan
 from queues.admission.quota import ROOT, units_of
@@ -15,7 +17,7 @@ from queues.admission.record import Record
 from queues.admission.search import Search, planned
 from queues.admission.shapes import Option, Pattern
 from queues.admission.shares import Share, borrowed
-from queues.admission.world import Hold, Milliseconds, Placed, Standing
+from queues.admission.world import Hold, JobClass, Milliseconds, Placed, Standing, Waiting
 
 
 class Planner:
@@ -53,7 +55,7 @@ class Planner:
         lines = {flavor: last.lines[flavor].copy() for flavor, _ in option.needs}
         for flavor, line in lines.items():
             line.take(case.place, last.ended.get((case.place, flavor), 0) - own.get((case.place, flavor), 0))
-        whom = self._outlooks.book.whom(rests_on, case.place)
+        whom = self._outlooks.book.whom(rests_on, case.place, holder.asker.priority)
         for plan in board.plans:
             if binds(plan, whom) and plan.endless():
                 plan.change_in(lines, 1)
@@ -102,7 +104,7 @@ class Planner:
         board.forget_views()
 
     def _replan(self, hold: Hold, holder: Holder) -> list[Hold]:
-        """Plan a hold again, the only one of its job; return the borrowers' holds that gave way to it."""
+        """Plan a hold again, the only one of its job; return the holds that gave way to it."""
         known = self._outlooks.book.of(hold.job)
         if known is not None:
             self._drop(known)
@@ -110,17 +112,18 @@ class Planner:
         return [] if plan is None else self._put(plan)
 
     def _replan_all(self, holds: list[Hold]) -> None:
-        """Plan the holds of borrowers again that gave way, where there is room for them."""
+        """Plan the holds again that gave way, and those that give way to them, where there is room for them."""
         board = self._board
-        for hold in holds:
-            if len(board.plans) < len(board.ground.where):
-                self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
+        left = deque(holds)
+        while left and len(board.plans) < len(board.ground.where):
+            hold = left.popleft()
+            left += self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
 
     def _put(self, plan: Plan) -> list[Hold]:
-        """Add a plan; borrowers' plans on its nodes give way to guaranteed demand and are returned as holds."""
+        """Add a plan; those on its nodes that do not bind it give way and are returned as holds."""
         book = self._outlooks.book
-        whom = book.whom(plan.standing, plan.case.place)
-        out = [] if whom is None else [row for row in book.near(plan) if not binds(row, whom)]
+        whom = book.whom(plan.standing, plan.case.place, plan.priority)
+        out = [row for row in book.near(plan) if not binds(row, whom)]
         for row in out:
             self._drop(row)
         book.add(plan)
@@ -158,7 +161,7 @@ class Planner:
         if new is not None:
             new.moved = hold.moved if new.at == hold.at else _cause(old, new)
             return new
-        return self._renewed_endless(hold, holder, option, self._held_nodes(hold.standing, case.place))
+        return self._renewed_endless(hold, holder, option, self._held_nodes(hold.standing, holder))
 
     def _renewed_endless(self, hold: Hold, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
         where = self._board.ground.where
@@ -176,6 +179,23 @@ class Planner:
         plans = [self._search(holder, option, avoid, alone=alone).best(than) for option in options]
         return min((plan for plan in plans if plan is not None), key=_goodness, default=None)
 
+    def wants(self, job_class: JobClass, job: Waiting) -> bool:
+        """Whether no hold stands before a job's, as far as can be told before all others are known."""
+        board, book = self._board, self._outlooks.book
+        if book.of(job.id) is not None:
+            return False
+        priority = effective_priority(board.world.policy.aging, job_class.priority, job.wait_from, board.world.now)
+        return not book.guaranteed or book.outranks(board.case(job_class).place, priority)
+
+    def make_first(self, holders: list[Holder]) -> None:
+        """Give a hold to the first in hold order, where it will be guaranteed demand."""
+        self._outlooks = Outlooks(self._board)
+        first = next(self.in_order(holders))
+        plan = self._new(first, frozenset()) if self.guaranteed(first) else None
+        if plan is not None:
+            self._add(plan)
+            self._board.forget_views()
+
     def make(self, holders: list[Holder]) -> None:
         """Give holds in hold order to jobs that have waited long enough, never more than there are nodes.
 
@@ -185,20 +205,25 @@ class Planner:
         most = len(board.ground.where)
         self._outlooks = Outlooks(board)
         if self._held(most):
+            holders = [holder for holder in holders if self._outranks(holder)]
+        if not holders:
             return
         blocked: set[int] = set()
         failed: dict[object, set[object]] = {}
         for holder in self.in_order(holders):
             case = holder.asker.case
-            if len(board.plans) >= most and (self._held(most) or not self.guaranteed(holder)):
+            full = len(board.plans) >= most and not self._outranks(holder)
+            if full and (self._held(most) or not self.guaranteed(holder)):
                 break
+            if self._outlooks.book.of(holder.job.id) is not None:
+                continue
             if case in failed and self._own_state(holder) in failed[case]:
                 continue
             if all(self._all_blocked(option, blocked) for option in case.shape.options):
                 continue
             plan = self._new(holder, frozenset(blocked))
             if plan is not None:
-                self._replan_all(self._put(plan))
+                self._add(plan)
                 continue
             failed.setdefault(case, set()).add(self._own_state(holder))
             if board.plans and self._new(holder, frozenset(), alone=True) is not None:
@@ -215,13 +240,28 @@ class Planner:
         worn = tuple(tired(self._board, holder.job, option) for option in holder.asker.case.shape.options)
         return rooms_of_user, searches[0].may_borrow, worn
 
+    def _add(self, plan: Plan) -> None:
+        """Add a plan; those that give way are planned again, and the last of them goes where there are too many."""
+        self._replan_all(self._put(plan))
+        board, book = self._board, self._outlooks.book
+        if len(board.plans) > len(board.ground.where):
+            whom = book.whom(plan.standing, plan.case.place, plan.priority)
+            for row in [row for row in board.plans if not binds(row, whom)][-1:]:
+                self._drop(row)
+
+    def _outranks(self, holder: Holder) -> bool:
+        """Whether a hold of a less urgent job of its own team gives way to a job's, which is guaranteed demand."""
+        if not self._outlooks.book.outranks(holder.asker.case.place, holder.asker.priority):
+            return False
+        return self.guaranteed(holder)
+
     def _held(self, most: int) -> bool:
         """Whether guaranteed demand has all the holds that there may be."""
         return self._outlooks.book.guaranteed >= most
 
-    def _held_nodes(self, standing: Standing, place: int) -> frozenset[int]:
-        """Return the nodes of the holds that bind a job of this standing and team."""
-        whom = self._outlooks.book.whom(standing, place)
+    def _held_nodes(self, standing: Standing, holder: Holder) -> frozenset[int]:
+        """Return the nodes of the holds that bind a job of this standing."""
+        whom = self._outlooks.book.whom(standing, holder.asker.case.place, holder.asker.priority)
         return frozenset(node for plan in self._board.plans if binds(plan, whom) for node in plan.needs)
 
     def _new(self, holder: Holder, avoid: frozenset[int], *, alone: bool = False) -> Plan | None:
@@ -231,7 +271,7 @@ class Planner:
         for option in holder.asker.case.shape.options:
             if self._never_in_time(holder, option):
                 standing = Standing.GUARANTEED if self.guaranteed(holder) else Standing.BORROWER
-                elsewhere = avoid if alone else avoid | self._held_nodes(standing, holder.asker.case.place)
+                elsewhere = avoid if alone else avoid | self._held_nodes(standing, holder)
                 placed = self.sets.nearest(option, elsewhere, beside=False)
                 if placed is not None:
                     endless = self._endless(holder, option, placed)

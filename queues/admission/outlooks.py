@@ -6,6 +6,7 @@ A new plan changes only the quota and the nodes that it takes: nothing that was 
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from queues.admission.board import Board
 from queues.admission.futures import Future, Futures
@@ -18,16 +19,24 @@ from queues.admission.shapes import Needs, Option, Pattern
 from queues.admission.usage import copies
 from queues.admission.world import Milliseconds, Placed, Standing
 
-Whom = int | None
-"""Whose plans bind: all (None: a borrower asks), those of guaranteed demand (ROOT), or these and a team's own."""
+
+class Whom(NamedTuple):
+    """Whose plans bind: not those of less urgent jobs of this team (ROOT: it has none), and borrowers' a borrower."""
+
+    standing: Standing
+    place: int
+    priority: int
 
 
 def binds(plan: Plan, whom: Whom) -> bool:
-    """Whether a plan stands in the way: a borrower's binds no guaranteed demand of other teams.
+    """Whether a plan stands in the way: a borrower's binds no guaranteed demand, no plan the more urgent of its team.
 
-    In a team who waited longest goes first, whatever the standing.
+    What borrows gives way to guaranteed demand all the same.
     """
-    return whom is None or plan.standing is Standing.GUARANTEED or plan.case.place == whom
+    guaranteed = plan.standing is Standing.GUARANTEED
+    if plan.case.place == whom.place and plan.priority < whom.priority:
+        return guaranteed and whom.standing is Standing.BORROWER
+    return guaranteed or whom.standing is Standing.BORROWER
 
 
 def within_limit(line: Line, place: int, units: int, *, lent: bool) -> bool:
@@ -48,7 +57,7 @@ class Book:
         self._of: dict[int, Plan] = {}
         self._margins: dict[tuple[int, int], list[tuple[int, int, Plan]]] = {}
         self._number: dict[Plan, int] = {}
-        self._borrowers: Counter[int] = Counter()
+        self._urgent: dict[int, Counter[int]] = {}
         self._at: Counter[Milliseconds] = Counter()
         for plan in plans:
             self.add(plan)
@@ -83,8 +92,10 @@ class Book:
     def _count(self, plan: Plan, sign: int) -> None:
         if plan.standing is Standing.GUARANTEED:
             self.guaranteed += sign
-        else:
-            self._borrowers[plan.case.place] += sign
+        priorities = self._urgent.setdefault(plan.case.place, Counter())
+        priorities[plan.priority] += sign
+        if not priorities[plan.priority]:
+            del priorities[plan.priority]
         if plan.at is not None:
             self._at[plan.at] += sign
 
@@ -108,11 +119,15 @@ class Book:
         found = {other for node in plan.needs for other in self.on.get(node, ())}
         return sorted(found, key=self._number.__getitem__)
 
-    def whom(self, standing: Standing, place: int) -> Whom:
-        """Return whose plans bind a job of this standing and team."""
-        if standing is Standing.BORROWER:
-            return None
-        return place if self._borrowers[place] else ROOT
+    def whom(self, standing: Standing, place: int, priority: int) -> Whom:
+        """Return whose plans bind a job of this standing, team and urgency."""
+        if self.outranks(place, priority):
+            return Whom(standing, place, priority)
+        return Whom(standing, ROOT, 0)
+
+    def outranks(self, place: int, priority: int) -> bool:
+        """Whether a team has planned the start of a job that is less urgent."""
+        return any(other < priority for other in self._urgent.get(place, ()))
 
 
 def _margins(plan: Plan) -> Iterator[tuple[int, int, int]]:
@@ -287,11 +302,11 @@ class Outlooks:
         self._kept = board.kept
         self._known: dict[tuple[Milliseconds, Whom], Outlook] = {}
 
-    def at(self, at: Milliseconds, standing: Standing, place: int) -> Outlook:
+    def at(self, at: Milliseconds, standing: Standing, place: int, priority: int) -> Outlook:
         """Return the outlook of a job at a time by what it will rest on then."""
-        whom = self.book.whom(standing, place)
+        whom = self.book.whom(standing, place, priority)
         known = self._known.get((at, whom))
         if known is None:
-            kept = self._kept if whom is None else {}
+            kept = self._kept if standing is Standing.BORROWER else {}
             known = self._known[at, whom] = Outlook(self.futures.at(at), self.book, at, whom, kept)
         return known

@@ -1,6 +1,6 @@
 """The passes of a cycle: guaranteed demand first, then borrowers, then holds and surplus (SEMANTICS 4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from queues.admission.board import Board
@@ -71,6 +71,7 @@ class Passes:
         self._claims.begin_pending()
         self._claims.start(Standing.GUARANTEED)
         self._planner.renew()
+        self._plan_first()
         self._claims.start_inside(Standing.GUARANTEED)
         sent = self._guaranteed()
         self._claims.start(Standing.BORROWER)
@@ -330,13 +331,13 @@ class Passes:
             recall = self._claimant_of(row, option).from_surplus() if self._any_surplus() else None
             if recall is not None:
                 standing = self._standing(stream, option)
-                self._claims.execute(row.asker, option, recall, stream.job_class, stream.user, standing)
+                self._execute(row.asker, option, recall, stream.job_class, stream.user, standing)
                 return
         full = room is not None and room < row.instead.units and not self._any_surplus()
         if not full and board.inside(case, row.instead):
             recall = self._claimant_of(row, row.instead).guaranteed()
             if recall is not None:
-                self._claims.execute(row.asker, row.instead, recall, stream.job_class, stream.user, Standing.GUARANTEED)
+                self._execute(row.asker, row.instead, recall, stream.job_class, stream.user, Standing.GUARANTEED)
             elif board.entitled(case, row.instead):
                 self._keep(row.job, stream.job_class, row.instead, young=False)
                 self._lower(self.record.kept[-1])
@@ -474,7 +475,18 @@ class Passes:
         asker = stream.asker()
         self._unfinished.add(stream.job_class.id)
         stream.advance()
-        self._claims.execute(asker, option, recall, stream.job_class, stream.user, standing)
+        self._execute(asker, option, recall, stream.job_class, stream.user, standing)
+
+    def _execute(
+        self, asker: Asker, option: Option, recall: Recall, job_class: JobClass, user: int, standing: Standing
+    ) -> None:
+        """Let a claim take effect; whose claim is taken over holds again at once, as it did before it claimed."""
+        self._claims.execute(asker, option, recall, job_class, user, standing)
+        for claim in recall.taken_over:
+            job_class = self._board.classes[claim.job_class]
+            job = self._roster.waiting(job_class, claim.user, claim.job)
+            if job is not None and not self._board.spoken_for.get(job.id) and self._waited(job_class, job):
+                self._planner.make([holder_of(self._board, job_class, job)])
 
     def _start(self, stream: Stream, option: Option) -> None:
         if stream.head is None:
@@ -492,12 +504,28 @@ class Passes:
 
     # --- holds
 
+    def _plan_first(self) -> None:
+        """Let the first in hold order hold before anybody has a turn: who starts now could be in its way for long."""
+        holders = [
+            holder_of(self._board, job_class, job)
+            for job_class, case in self._notable()
+            for job in self._roster.first(job_class, case)
+            if self._waited(job_class, job) and self._planner.wants(job_class, job)
+        ]
+        if holders:
+            self._planner.make_first(holders)
+
+    def _notable(self) -> Iterator[tuple[JobClass, Case]]:
+        """Yield the classes of which somebody may hold or may back off."""
+        board = self._board
+        waited = {number: queue.hold_after for number, queue in board.queues.items()}
+        return self._roster.notable(waited, board.world.policy.max_evictions)
+
     def _wait_on(self) -> None:
         """Note whose jobs are left and who backs off, and offer holds to what has waited long enough."""
         board = self._board
         self._unfinished |= self._roster.read()
-        waited = {number: queue.hold_after for number, queue in board.queues.items()}
-        notable = list(self._roster.notable(waited, board.world.policy.max_evictions))
+        notable = list(self._notable())
         for job_class, case in notable:
             for job in self._roster.first(job_class, case):
                 inside = any(board.inside(case, option) for option in case.shape.options)

@@ -109,11 +109,11 @@ class Search:
 
     def _outlook(self, at: Milliseconds) -> Outlook:
         standing, _ = self._outlooks.futures.at(at).standing(self._place, self._option.needs)
-        return self._outlooks.at(at, standing, self._place)
+        return self._outlooks.at(at, standing, self._place, self._holder.asker.priority)
 
     def _allowed(self, outlook: Outlook) -> bool:
         """Whether limits and quota will let the job start then, and leave later planned starts theirs."""
-        if outlook.whom is None and not self.may_borrow:
+        if outlook.whom.standing is Standing.BORROWER and not self.may_borrow:
             return False
         if not self.user_has_room(outlook.future, outlook.at):
             return False

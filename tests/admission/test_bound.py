@@ -19,6 +19,7 @@ def told(site: Site, job: int, *holds: int) -> Bound:
             flavors=(1,),
             placed=(Placed(group=0, node=1, tasks=1),),
             at=NOW,
+            wait_from=rows[number].wait_from,
         )
         for number in holds
     )
@@ -117,6 +118,33 @@ def test_holds_that_are_there_keep_their_order() -> None:
 
     assert told(site, job, job, older).before == 0
     assert told(site, job, older, job).before == 1
+
+
+def test_holds_of_less_urgent_jobs_of_its_team_are_not_before_it() -> None:
+    site, team = full()
+    low = site.waits(team, 8, gang=1, minutes=50, limit=20, priority=-1)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+
+    assert told(site, job, low).before == 0
+    assert told(site, low, job).before == 1
+
+
+def test_what_is_claimed_lasts_until_the_claimant_will_have_ended() -> None:
+    site, team = full()
+    claimant = site.waits(team, 4, gang=1, minutes=5, limit=90)
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+    site.claims_on(claimant, 1, length=90 * MINUTE)
+
+    # What runs ends in 50 minutes; the claimant may run for 90 once it has started.
+    assert told(site, job).longest == 90 * MINUTE
+
+
+def test_its_own_claim_is_no_reason_to_wait() -> None:
+    site, team = full()
+    job = site.waits(team, 8, gang=1, minutes=40, limit=90)
+    site.claims_on(job, 1, length=90 * MINUTE)
+
+    assert told(site, job).longest == 50 * MINUTE
 
 
 def test_what_has_no_time_limit_makes_it_unknown() -> None:
