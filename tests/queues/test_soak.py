@@ -4,21 +4,31 @@ import http.client
 import time
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from clusters.asking import Failure
 from clusters.emulator import Emulator
 from clusters.kube import connect
 from clusters.meddler import CALM, Meddler, Weather
 from clusters.port import ClusterError, WaveRef
+from queues import spec as specs
+from queues import submission
 from queues.models import Job, JobEvent, Task
 from queues.soak import checks
 from queues.soak.drawing import Draw, Fate, draw
-from queues.soak.ground import QUOTAS
+from queues.soak.ground import QUOTAS, Ground
+from queues.soak.makers import Makers
 from queues.soak.witness import Creations
 from queues.states import TaskState
+from tests.queues import manifests
 from tests.queues.cluster import SUCCEEDED, Cluster
 from tests.queues.lab import NOW, Lab
 
@@ -29,6 +39,72 @@ def test_equal_seeds_draw_equal_jobs_of_every_fate() -> None:
     assert one == two
     assert {each.fate for each in one} == set(Fate)
     assert {each.team for each in one} == set(QUOTAS)
+    assert {each.made for each in one} == {False, True}
+
+
+def test_what_people_write_is_a_job_whatever_is_drawn(lab: Lab) -> None:
+    catalog = replace(submission.catalog(lab.root), test_annotations=True)
+    drawn = [draw(Random(seed), 0, teams={"nlp": 1}, kinds=("Job", "JobSet")) for seed in range(300)]
+
+    read = [
+        specs.read(each.spec, catalog, team="nlp") for each in drawn if each.made or "manifest" in each.spec["spec"]
+    ]
+
+    assert {spec.kind for spec in read} == {"jobs.v1.batch", "jobsets.v1alpha2.jobset.x-k8s.io"}
+    assert {spec.time_limit for spec in read} == {timedelta(seconds=3), timedelta(hours=1)}
+    assert {spec.borrow for spec in read} == {False, True}
+
+
+class Shelf:
+    """A ground on which objects lie that are put there by hand."""
+
+    def __init__(self) -> None:
+        self.cluster = SimpleNamespace(api=self)
+        self.objects: dict[str, dict[str, Any]] = {}
+
+    def ask(self, verb: str, path: str, *, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        if verb == "create" and body is not None:
+            self.objects[f"{path}/{body['metadata']['name']}"] = deepcopy(body)
+        elif path not in self.objects:
+            raise Failure(404, b"", {})
+        return self.objects[path] if verb == "get" else {}
+
+    def delete(self, path: str) -> None:
+        self.objects.pop(path, None)
+
+
+CASES = [
+    ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}, "spec": {"suspend": False}}, None),
+    ({"spec": {"suspend": True}}, "its job has succeeded and it has not"),
+    (
+        {"status": {"conditions": [{"type": "Complete", "status": "True"}]}, "labels": {"tidegate.io/wave": "w"}},
+        "still a wave's although its job has succeeded",
+    ),
+    (None, "somebody deleted it, and not its owner"),
+]
+
+
+@pytest.mark.parametrize(("seen", "wrong"), CASES)
+def test_an_object_is_taken_away_when_it_is_as_its_jobs_end_says_and_else_is_told(
+    ended: Job, seen: dict[str, Any] | None, wrong: str | None
+) -> None:
+    shelf = Shelf()
+    makers = Makers(cast("Ground", shelf), Random(1))
+    manifest = manifests.job(ended.name, suspend=True)
+    makers.make(Draw(name=ended.name, team="nlp", fate=Fate.SUCCEEDS, spec=manifest, made=True))
+    (path,) = shelf.objects
+    if seen is None:
+        del shelf.objects[path]
+    else:
+        found = shelf.objects[path]
+        found["spec"].update(seen.get("spec", {}))
+        found["status"] = seen.get("status", {})
+        found["metadata"]["labels"] = seen.get("labels", {})
+
+    told = list(makers.collect())
+
+    assert told == ([f"Job {ended.name}: {wrong}"] if wrong else [])
+    assert (path in shelf.objects) is (wrong is not None and seen is not None)
 
 
 def drawn(job: Job, fate: Fate) -> dict[str, Draw]:
