@@ -304,6 +304,21 @@ def test_a_hold_stays_where_it_is_though_another_node_would_do_as_well() -> None
     assert planned(site.decide()) == {job: (NOW + HOUR, [2])}
 
 
+def test_a_persons_job_that_starts_now_makes_room_in_their_limit_and_on_its_node_when_it_ends() -> None:
+    site = Site()
+    site.node(2, count=2)
+    site.nodes[1] = replace(site.nodes[1], labels=(("ib", "yes"),))
+    team = site.team(4, per_user_limit=2)
+    first = site.waits(team, 2, gang=1, minutes=70, limit=60, labels=(("ib", "yes"),))
+    second = site.waits(team, 2, gang=1, minutes=60)
+
+    decided = site.decide()
+
+    # Both nodes will be free then; it leaves alone the one that is free already.
+    assert decided.started() == [first]
+    assert planned(decided) == {second: (NOW + HOUR, [2])}
+
+
 def test_what_a_planned_start_leaves_of_its_node_is_for_anybody_however_long() -> None:
     site = Site()
     site.node(4)

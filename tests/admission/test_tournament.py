@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from queues.admission.reasons import Code
 from queues.admission.world import HOUR, JobShape, Placed, Quota
 from tests.admission.site import NOW, Site
@@ -95,18 +97,20 @@ def test_the_turn_goes_by_what_a_team_can_ask_for_beside_what_others_keep() -> N
     assert site.decide().started() == [three, one]
 
 
-def test_the_turn_goes_by_what_a_team_can_ask_for_without_delaying_a_planned_start() -> None:
+@pytest.mark.parametrize("before", [0, 1])
+def test_the_turn_goes_by_what_a_team_can_ask_for_without_delaying_a_planned_start(before: int) -> None:
     site = Site()
     site.node(4, count=3)
-    site.team(8, lend=4)
+    site.team(8, lend=4 + before)
     holding = site.team(4)
     site.runs(holding, 3, units=2, preemptible=False, ends_by=NOW + HOUR)
     holder = site.waits(holding, 4, gang=1, minutes=60, limit=60)
     site.holds_on(holder, 3, at=NOW + HOUR)
+    cheap = [site.waits(site.team(weight=8000)) for _ in range(before)]
     three, one = rivals(site)
 
-    # Of eight units that are lent or its own the holder has two now and needs four at its time.
-    assert site.decide().started() == [three, one]
+    # Of eight units that are lent or its own (nine: one goes first) the holder has two now and needs four at its time.
+    assert site.decide().started() == [*cheap, three, one]
 
 
 def test_of_two_jobs_sent_on_to_borrow_one_may_take_surplus_back_there() -> None:

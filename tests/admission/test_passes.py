@@ -1,0 +1,114 @@
+"""Keeps and claims that are there, turn by turn: SEMANTICS 4, 7 and 8."""
+
+from dataclasses import replace
+
+from queues.admission.reasons import Code
+from queues.admission.world import HOUR, JobShape, Quota
+from tests.admission.site import NOW, Decided, Site
+
+
+def keeps(decided: Decided) -> dict[int, list[int]]:
+    """Return the nodes of the keeps by job."""
+    return {row.job: [placed.node for placed in row.placed] for row in decided.outcome.keeps}
+
+
+def test_behind_a_hold_of_its_own_team_a_job_keeps_no_units_idle() -> None:
+    site = Site()
+    site.node(4)
+    team, borrower = site.team(4), site.team()
+    site.runs(team, 1, units=2, ends_by=NOW + HOUR)
+    holder = site.waits(team, 4, gang=1, minutes=60)
+    site.holds_on(holder, 1, at=NOW + HOUR)
+    behind = site.waits(team, gang=1)
+    short = site.waits(borrower, 2, gang=1, limit=30)
+
+    decided = site.decide()
+
+    assert (decided.started(), keeps(decided)) == ([short], {behind: []})
+
+
+def test_each_job_of_a_team_keeps_what_is_nearest_to_free_beside_the_others() -> None:
+    site = Site()
+    site.node(2, count=4)
+    team, other = site.team(4), site.team(4)
+    for node in range(1, 5):
+        site.runs(other, node, preemptible=False)
+    jobs = [site.waits(team, 2, gang=1, user=user) for user in (1, 2)]
+
+    assert keeps(site.decide()) == dict(zip(jobs, ([1], [2]), strict=True))
+
+
+def test_a_job_keeps_on_the_gpus_of_its_guarantee_though_it_wants_others_first() -> None:
+    site = Site()
+    lent, own = site.flavor("lent"), site.flavor("own")
+    site.node(2, flavor=lent)
+    site.node(2, count=2, flavor=own)
+    team, other = site.team(quotas=(Quota(flavor=own, guaranteed=2),)), site.team(4)
+    site.runs(other, 1, preemptible=False, flavor=lent)
+    for node in (2, 3):
+        site.runs(other, node, flavor=own, safe_until=NOW + HOUR)
+    job = site.waits(team, 2, gang=1, flavors=(lent, own))
+
+    assert keeps(site.decide()) == {job: [2]}
+
+
+def test_who_is_inside_a_pool_but_above_its_own_limit_neither_keeps_nor_stops_others() -> None:
+    site = Site()
+    site.node(4)
+    department = site.team(3)
+    team, sibling = site.team(1, parent=department, borrow=0), site.team(parent=department)
+    site.runs(team, 1)
+    stuck = site.waits(team, minutes=9)
+    job = site.waits(sibling)
+
+    decided = site.decide()
+
+    assert (decided.started(), keeps(decided), decided.code(stuck)) == ([job], {}, Code.TEAM_LIMIT)
+
+
+def test_a_claim_counts_as_usage_of_its_team_while_its_victims_leave() -> None:
+    site = Site()
+    site.node(2, labels=(("ib", "yes"),))
+    site.node(4)
+    team, guest = site.team(4, borrow=0), site.team()
+    site.runs(guest, 1, units=2, leaving=True, claimed=True)
+    claimant = site.waits(team, 2, gang=1, minutes=1, labels=(("ib", "yes"),))
+    site.claims_on(claimant, 1)
+    job = site.waits(team, 3, gang=1)
+
+    decided = site.decide()
+
+    # 2 reserved and 3 asked for are more than 4.
+    assert (decided.started(), decided.code(job)) == ([], Code.TEAM_LIMIT)
+    assert [row.job for row in decided.outcome.claims] == [claimant]
+
+
+def test_all_claimants_of_a_person_start_elsewhere_where_other_gpus_are_free() -> None:
+    site = Site()
+    own, other = site.flavor("own"), site.flavor("other")
+    site.node(2, flavor=own)
+    site.node(2, flavor=other)
+    team, guest = site.team(quotas=(Quota(flavor=own, guaranteed=2),)), site.team(quotas=())
+    site.runs(guest, 1, units=2, flavor=own, leaving=True, claimed=True)
+    jobs = [site.waits(team, gang=1, flavors=(own, other), minutes=minutes) for minutes in (2, 1)]
+    for job in jobs:
+        site.claims_on(job, 1, flavor=own)
+
+    decided = site.decide()
+
+    assert [(row.job, row.flavors) for row in decided.outcome.admissions] == [(job, (other,)) for job in jobs]
+    assert decided.outcome.claims == ()
+
+
+def test_a_second_job_takes_from_the_rest_of_an_attempt_of_its_own_team() -> None:
+    site = Site()
+    site.node(3)
+    team = site.team(3)
+    site.queues[0] = replace(site.queues[0], preempt_within_team=True)
+    low = site.runs(team, 1, tasks=3, priority=-1)
+    site.attempts[0] = replace(site.attempts[0], shape=JobShape.INDEPENDENT)
+    jobs = [site.waits(team, gang=1, minutes=minutes) for minutes in (2, 1)]
+
+    decided = site.decide()
+
+    assert (decided.started(), decided.victims()) == (jobs, [low, low])
