@@ -153,6 +153,15 @@ class Binding(Usage):
                 plan.forget(job)
             self.forget_views()
 
+    def gives(self, asker: Asker, option: Option) -> bool:
+        """Whether a start may leave others more: its own planned start goes, or another's loses what it counted on."""
+        place, needs = asker.case.place, option.needs
+        return any(
+            plan.job == asker.job
+            or (plan.outlasted_by(asker.ends) and not all(plan.leaves(place, flavor, units) for flavor, units in needs))
+            for plan in self.plans
+        )
+
     def _tell_plans(
         self,
         case: Case,

@@ -1,7 +1,7 @@
 """The waiting classes by team, moved on from one decision to the next by those that came and went."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from queues.admission.plans import Case
@@ -39,14 +39,16 @@ class Lines:
             del self.cases[case]
             self._least = None
 
+    @property
+    def least(self) -> dict[int, int]:
+        """Return on each flavor the least that any case with it takes."""
+        if self._least is None:
+            self._least = least_of(self.cases)
+        return self._least
+
     def above(self, place: int, room: Room) -> bool:
         """Whether every case takes more than the team has room for."""
-        if self._least is None:
-            self._least = {}
-            needs = (need for case in self.cases for option in case.shape.options for need in option.needs)
-            for flavor, units in needs:
-                self._least[flavor] = min(units, self._least.get(flavor, units))
-        return all(units > room(place, flavor) for flavor, units in self._least.items())
+        return all(units > room(place, flavor) for flavor, units in self.least.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Lineup:
         self.wishes: Counter[Tasks] = Counter()
         self._classes: dict[int, JobClass] = {}
         self._known: dict[int, Entrant] = {}
-        self.waits = Waits()
+        self._waits = Waits()
 
     def move(
         self, classes: dict[int, JobClass], case: Callable[[JobClass], Case], takes_turns: Callable[[JobClass], bool]
@@ -110,14 +112,31 @@ class Lineup:
             if not lines.cases:
                 del self.teams[row.case.place]
 
-    def long_waiting(
-        self, heads: Heads, now: Milliseconds, waited: dict[int, Milliseconds], evictions: int
-    ) -> Iterator[tuple[JobClass, Case]]:
-        """Yield the classes of which the first job of some user waited so long (by queue) or was evicted so often."""
-        for number in self.waits.long(self._classes, heads, now, waited, evictions):
+    def look(self, heads: Heads, now: Milliseconds, waited: dict[int, Milliseconds], evictions: int) -> None:
+        """Find whose first jobs have waited so long (by queue) or were evicted so often."""
+        self._waits.look(self._classes, heads, now, waited, evictions)
+
+    def notable(self) -> Iterator[tuple[JobClass, Case]]:
+        """Yield the classes of which the first job of some user waited so long or was evicted so often."""
+        return self._taking_turns(self._waits.long | self._waits.often)
+
+    def often_evicted(self) -> Iterator[tuple[JobClass, Case]]:
+        """Yield the classes of which the first job of some user was evicted so often."""
+        return self._taking_turns(self._waits.often)
+
+    def _taking_turns(self, numbers: set[int]) -> Iterator[tuple[JobClass, Case]]:
+        for number in sorted(numbers):
             row = self._known[number]
             if row.turns:
                 yield row.job_class, row.case
+
+
+def least_of(cases: Iterable[Case]) -> dict[int, int]:
+    """Return on each flavor the least that any case with it takes."""
+    least: dict[int, int] = {}
+    for flavor, units in (need for case in cases for option in case.shape.options for need in option.needs):
+        least[flavor] = min(units, least.get(flavor, units))
+    return least
 
 
 def wishes_of(shape: Shape) -> list[Tasks]:

@@ -1,12 +1,13 @@
 """The passes of a cycle: guaranteed demand first, then borrowers, then holds and surplus (SEMANTICS 4)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from queues.admission.board import Board
 from queues.admission.claims import Claims
 from queues.admission.holders import Holder, backs_off, holder_of, tired
 from queues.admission.holds import Planner
+from queues.admission.lanes import Candidate
 from queues.admission.lineup import Lineup
 from queues.admission.order import Stream, asker_of
 from queues.admission.plans import Asker, Case
@@ -16,7 +17,7 @@ from queues.admission.rooms import minus, plus, rooms
 from queues.admission.roster import Roster
 from queues.admission.shapes import Option
 from queues.admission.surplus import Surplus
-from queues.admission.tournament import Candidate, Tournament
+from queues.admission.tournament import Tournament
 from queues.admission.world import Heads, JobClass, Standing, Waiting
 
 
@@ -65,6 +66,7 @@ class Passes:
         self.record = Record()
         self._claims = Claims(board, self.record)
         self._planner = Planner(board, self.record)
+        self._tournament = Tournament(board, {}, self._inside_option, guaranteed=True)
 
     def run(self) -> None:
         """Make the passes."""
@@ -98,7 +100,9 @@ class Passes:
         board = self._board
         sent: list[Sent] = []
         able = self._roster.able(self._inside_room, self._may_be_inside, set())
-        tournament = Tournament(board, able, self._inside_option, guaranteed=True)
+        tournament = self._tournament = Tournament(
+            board, able, self._inside_option, guaranteed=True, over=self._is_outside
+        )
         while candidate := tournament.winner():
             stream, option = candidate.stream, candidate.option
             if self._may_start(stream, option):
@@ -134,6 +138,10 @@ class Passes:
         """Whether jobs of the case can be candidates of the first pass."""
         board = self._board
         return any(board.inside(case, option) and board.covered(case, option) for option in case.shape.options)
+
+    def _is_outside(self, stream: Stream) -> bool:
+        """Whether a stream's jobs cannot be inside a guarantee any more."""
+        return stream.head is None or not self._may_be_inside(stream.case)
 
     def _inside_option(self, stream: Stream) -> Option | None:
         """Return the first option that is inside and admissible, else the first inside."""
@@ -355,7 +363,9 @@ class Passes:
         everything = {place for place in self._preempting if board.running_in[place] > 0}
         room = None if self._any_surplus() else self._borrowed_room
         able = self._roster.able(room, self._may_borrow_at_all, everything)
-        tournament = Tournament(board, able, self._borrowed_option, guaranteed=False, over=self._is_over)
+        tournament = self._tournament = Tournament(
+            board, able, self._borrowed_option, guaranteed=False, over=self._is_over
+        )
         while candidate := tournament.winner():
             stream, option = candidate.stream, candidate.option
             if self._may_start(stream, option):
@@ -472,6 +482,7 @@ class Passes:
     def _claim(self, stream: Stream, option: Option, recall: Recall, standing: Standing) -> None:
         if stream.head is None:
             return
+        self._tournament.ask_all()
         asker = stream.asker()
         self._unfinished.add(stream.job_class.id)
         stream.advance()
@@ -492,6 +503,8 @@ class Passes:
         if stream.head is None:
             return
         asker, job = stream.asker(), stream.head.id
+        if self._board.gives(asker, option):
+            self._tournament.ask_all()
         stream.advance()
         self._admit(stream, asker, job, option)
 
@@ -508,24 +521,18 @@ class Passes:
         """Let the first in hold order hold before anybody has a turn: who starts now could be in its way for long."""
         holders = [
             holder_of(self._board, job_class, job)
-            for job_class, case in self._notable()
+            for job_class, case in self._roster.notable()
             for job in self._roster.first(job_class, case)
             if self._waited(job_class, job) and self._planner.wants(job_class, job)
         ]
         if holders:
             self._planner.make_first(holders)
 
-    def _notable(self) -> Iterator[tuple[JobClass, Case]]:
-        """Yield the classes of which somebody may hold or may back off."""
-        board = self._board
-        waited = {number: queue.hold_after for number, queue in board.queues.items()}
-        return self._roster.notable(waited, board.world.policy.max_evictions)
-
     def _wait_on(self) -> None:
         """Note whose jobs are left and who backs off, and offer holds to what has waited long enough."""
         board = self._board
         self._unfinished |= self._roster.read()
-        notable = list(self._notable())
+        notable = list(self._roster.notable())
         for job_class, case in notable:
             for job in self._roster.first(job_class, case):
                 inside = any(board.inside(case, option) for option in case.shape.options)

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from queues.admission.board import Board
+from queues.admission.lanes import Entrants
+from queues.admission.lineup import least_of
 from queues.admission.order import Stream, turn_key
 from queues.admission.plans import Case
 from queues.admission.shapes import Option
@@ -56,8 +58,7 @@ def ranking(world: World, heads: Heads, *, flavor: int | None = None, limit: int
     seen: set[int] = set()
     ahead = steps = 0
     for choose, guaranteed in ((inside, True), (any_option, False)):
-        alive = [stream for stream in streams if stream.head is not None]
-        tournament = Tournament(board, alive, choose, guaranteed=guaranteed, user_limits=False)
+        tournament = Tournament(board, _by_team(streams), choose, guaranteed=guaranteed, user_limits=False)
         while len(ranks) < limit and (candidate := tournament.winner()):
             job = candidate.key[3]
             if job not in seen:
@@ -70,6 +71,15 @@ def ranking(world: World, heads: Heads, *, flavor: int | None = None, limit: int
             candidate.stream.advance(tasks)
             tournament.touch(candidate.place)
     return tuple(ranks)
+
+
+def _by_team(streams: Iterable[Stream]) -> dict[int, Entrants]:
+    """Return the streams with a job left by team."""
+    teams: dict[int, list[Stream]] = {}
+    for stream in streams:
+        if stream.head is not None:
+            teams.setdefault(stream.case.place, []).append(stream)
+    return {place: Entrants(least_of(row.case for row in rows), rows) for place, rows in teams.items()}
 
 
 def _in_turn(world: World, found: Iterable[tuple[Case, Queue, JobClass, Waiting]]) -> Iterator[Waiting]:

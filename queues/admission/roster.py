@@ -1,12 +1,14 @@
 """The waiting classes by team: who can be a candidate at all, found without looking at every class."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from queues.admission.board import Board
-from queues.admission.lineup import Lineup, Room
+from queues.admission.lanes import Entrants
+from queues.admission.lineup import Lines, Lineup, Room
 from queues.admission.order import Stream
 from queues.admission.plans import Case
-from queues.admission.world import Heads, JobClass, Milliseconds, Waiting
+from queues.admission.world import Heads, JobClass, Waiting
 
 
 class Roster:
@@ -17,6 +19,9 @@ class Roster:
         self._board = board
         self._heads = heads
         self._lineup = lineup
+        self._waited = {number: queue.hold_after for number, queue in board.queues.items()}
+        self._evictions = board.world.policy.max_evictions
+        lineup.look(heads, board.world.now, self._waited, self._evictions)
         self._streams: dict[int, list[Stream]] = {}
 
     def streams(self, job_class: JobClass, case: Case) -> list[Stream]:
@@ -50,15 +55,28 @@ class Roster:
             for job_class in rows.values():
                 yield job_class, case
 
-    def able(self, room: Room | None, may: Callable[[Case], bool], everything: set[int]) -> Iterator[Stream]:
-        """Yield streams of classes that may take part: in teams with room for their least, and in ``everything``."""
+    def able(self, room: Room | None, may: Callable[[Case], bool], everything: set[int]) -> dict[int, Entrants]:
+        """Return, by team, who may take part: in teams with room for their least, and in ``everything``.
+
+        Where jobs may back off, or are spoken for, all are read at once: whether they do has to be known.
+        """
+        at_once = everything | {case.place for _, case in self._lineup.often_evicted()}
+        for claim in self._board.claims.values():
+            at_once.add(self._board.case(self._board.classes[claim.job_class]).place)
+        able = {}
         for place, lines in self._lineup.teams.items():
-            if room is not None and place not in everything and lines.above(place, room):
-                continue
-            for case, rows in lines.cases.items():
-                if may(case):
-                    for job_class in rows.values():
-                        yield from (stream for stream in self.streams(job_class, case) if stream.head is not None)
+            above = None if room is None or place in everything else partial(lines.above, place, room)
+            if above is None or not above():
+                first = place in at_once
+                streams = self._able(lines, may)
+                able[place] = Entrants(lines.least, streams, over=None if first else above, first=first)
+        return able
+
+    def _able(self, lines: Lines, may: Callable[[Case], bool]) -> Iterator[Stream]:
+        for case, rows in lines.cases.items():
+            if may(case):
+                for job_class in rows.values():
+                    yield from (stream for stream in self.streams(job_class, case) if stream.head is not None)
 
     def is_left(self, job_class: JobClass) -> bool:
         """Whether jobs of a class are left in line; a class of which no job was read has some."""
@@ -80,12 +98,12 @@ class Roster:
             return list(users)
         return [stream.head for stream in self.streams(job_class, case) if stream.head is not None]
 
-    def notable(self, waited: dict[int, Milliseconds], evictions: int) -> Iterator[tuple[JobClass, Case]]:
-        """Yield the classes whose first job of some user has waited so long (by queue) or was evicted so often."""
-        read, spoken, now = self._streams, self._board.spoken_for, self._board.world.now
-        for job_class, case in self._lineup.long_waiting(self._heads, now, waited, evictions):
+    def notable(self) -> Iterator[tuple[JobClass, Case]]:
+        """Yield the classes whose first job of some user may hold, or was evicted so often that it may back off."""
+        read, spoken, now, evictions = self._streams, self._board.spoken_for, self._board.world.now, self._evictions
+        for job_class, case in self._lineup.notable():
             if spoken or job_class.id in read:
-                since, first = now - waited[job_class.queue], self.first(job_class, case)
+                since, first = now - self._waited[job_class.queue], self.first(job_class, case)
                 if not any(job.wait_from <= since or job.evictions >= evictions for job in first):
                     continue
             yield job_class, case

@@ -19,28 +19,32 @@ class Waits:
         self._now: Milliseconds = 0
         self._evictions = 0
         self._classes: dict[int, JobClass] = {}
-        self._long: set[int] = set()
+        self.long: set[int] = set()
+        self.often: set[int] = set()
         self._due: dict[int, Milliseconds] = {}
         self._line: list[tuple[Milliseconds, int]] = []
 
-    def long(
+    def look(
         self,
         classes: dict[int, JobClass],
         heads: Heads,
         now: Milliseconds,
         waited: dict[int, Milliseconds],
         evictions: int,
-    ) -> list[int]:
-        """Return the classes of which some user's first job waited so long (by queue) or was evicted so often."""
+    ) -> None:
+        """Find the classes of which some user's first job waited so ``long`` (by queue) or was evicted so ``often``."""
         for number in self._changed(classes, heads, now, evictions):
-            self._long.discard(number)
+            self.long.discard(number)
+            self.often.discard(number)
             self._due.pop(number, None)
             jobs = heads.users(number) if number in classes else ()
             if not jobs:
                 continue
             due = min(job.wait_from for job in jobs) + waited[classes[number].queue]
-            if due <= now or max(job.evictions for job in jobs) >= evictions:
-                self._long.add(number)
+            if max(job.evictions for job in jobs) >= evictions:
+                self.often.add(number)
+            if due <= now:
+                self.long.add(number)
             else:
                 self._due[number] = due
                 heappush(self._line, (due, number))
@@ -48,8 +52,7 @@ class Waits:
             due, number = heappop(self._line)
             if self._due.get(number) == due:
                 del self._due[number]
-                self._long.add(number)
-        return sorted(self._long)
+                self.long.add(number)
 
     def _changed(self, classes: dict[int, JobClass], heads: Heads, now: Milliseconds, evictions: int) -> set[int]:
         """Return the classes to look at: those that came, went or changed; all where that is not known."""
@@ -58,7 +61,8 @@ class Waits:
         forget = changed is None or now < self._now or evictions != self._evictions
         self._now, self._evictions = now, evictions
         if changed is None or forget:
-            self._long.clear()
+            self.long.clear()
+            self.often.clear()
             self._due.clear()
             self._line.clear()
             return set(classes)

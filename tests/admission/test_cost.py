@@ -10,7 +10,9 @@ import pytest
 
 from queues.admission.decide import Memory, Outcome, decide
 from queues.admission.heads import SimpleHeads
+from queues.admission.lanes import Candidate
 from queues.admission.reasons import Code
+from queues.admission.tournament import Tournament
 from queues.admission.world import HOUR, Heads, NodeState, Waiting, World
 from queues.simulation import engine
 from queues.simulation.reading import parse
@@ -61,6 +63,26 @@ def test_a_start_does_not_let_all_teams_be_asked_again() -> None:
     counts = [steps(site.world(), site.heads())["_ask"] for site in (full(5, waiting=9), full(40, waiting=9))]
 
     assert counts[1] - counts[0] <= 35  # once for each further team, however many steps there are
+
+
+def unequal(teams: int) -> Site:
+    """Teams of which each has borrowed more than the one before, with a unit free and jobs that wait in all of them."""
+    site = Site()
+    for number in range(1, teams + 1):
+        team = site.team(0)
+        [node] = site.node(number)
+        site.runs(team, node, units=number)
+        for units in (1, 1, 2):
+            site.waits(team, units, gang=1, user=units)
+    site.node(1)
+    return site
+
+
+def test_a_team_that_has_borrowed_more_than_who_goes_first_is_not_read() -> None:
+    few, many = (steps(site.world(), site.heads()) for site in (unequal(4), unequal(16)))
+
+    assert (few["admit"], many["admit"]) == (1, 1)
+    assert (few["_begin"], many["_begin"]) == (1, 1)
 
 
 def test_room_that_is_lost_lets_only_those_be_asked_again_who_wanted_it() -> None:
@@ -236,10 +258,19 @@ def test_a_planned_start_is_counted_once_in_each_future_and_not_again_for_each_l
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_remembered_changes_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_or_not_asked_changes_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    winner = Tournament.winner
+
+    def ask_everybody(tournament: Tournament) -> Candidate | None:
+        first = winner(tournament)
+        tournament.ask_all()
+        return first
+
     def both(world: World, heads: Heads, memory: Memory) -> Outcome:
         warm = decide(world, heads, memory)
-        assert warm == decide(world, heads)
+        with monkeypatch.context() as patch:
+            patch.setattr(Tournament, "winner", ask_everybody)
+            assert warm == decide(world, heads)
         return warm
 
     monkeypatch.setattr(engine, "decide", both)
