@@ -22,7 +22,8 @@ def job(number: int, job_class: int, *, since: int = 0, user: int = 1, evictions
 
 
 def long(waits: Waits, heads: SimpleHeads, minute: int, *classes: JobClass, evictions: int = OFTEN) -> list[int]:
-    return waits.long({row.id: row for row in classes}, heads, minute * MINUTE, HOLD_AFTER, evictions)
+    waits.look({row.id: row for row in classes}, heads, minute * MINUTE, HOLD_AFTER, evictions)
+    return sorted(waits.long | waits.often)
 
 
 def test_a_class_has_waited_long_from_the_moment_at_which_its_first_job_has() -> None:
@@ -35,6 +36,7 @@ def test_who_was_evicted_often_need_not_wait_long() -> None:
     waits, heads = Waits(), SimpleHeads([job(1, 1, evictions=3), job(2, 2, evictions=2)])
 
     assert long(waits, heads, 1, ONE, TWO) == [1]
+    assert (waits.long, waits.often) == (set(), {1})
 
 
 def test_how_often_is_often_may_change() -> None:
