@@ -3,6 +3,7 @@
 All functions run inside the caller's transaction, with the job's row locked by it.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,11 +14,11 @@ from django.db.models import Count, Exists, F, OuterRef, Q, Sum
 from queues.admission.world import JobShape
 from queues.growth import stop_growing
 from queues.limits import back_off
-from queues.models import Job, Task, Wave
+from queues.models import Job, JobEvent, Task, Wave
 from queues.models.wave import Wish
 from queues.progress import Trouble
 from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState, TaskState, WaveState
-from queues.steps import evict, record, step, stop_waves, waits_again, waits_no_more
+from queues.steps import evict, record, step, step_changes, stop_waves, waits_again, waits_no_more
 
 HELD_TASK = Task.objects.filter(wave=OuterRef("pk"), state__in=TASK_HOLDING)
 
@@ -171,7 +172,7 @@ def _end_waves(job: Job, now: datetime) -> bool:
     waves = list(Wave.objects.filter(job=job, state__in=HOLDING).exclude(Exists(HELD_TASK)))
     for wave in waves:
         reasons = dict(wave.tasks.order_by("-id").values_list("state", "reason"))
-        ended = {"state": WaveState.ENDED, "ended_at": now, "deadline_at": None, "outcome": _outcome(reasons)}
+        ended = {"state": WaveState.ENDED, "ended_at": now, "deadline_at": None, "outcome": outcome(reasons)}
         if wave.stopped_at is None:
             # Its objects go now that their end is recorded; what ended by itself keeps its logs for a while.
             due = now if TaskState.STOPPED in reasons else now + timedelta(seconds=settings.TIDEGATE_KEEP_SECONDS)
@@ -180,7 +181,7 @@ def _end_waves(job: Job, now: datetime) -> bool:
     return bool(waves)
 
 
-def _outcome(reasons: dict[str, str]) -> str:
+def outcome(reasons: dict[str, str]) -> str:
     """Return one word for how a wave ended, from its tasks' states with a reason each."""
     if set(reasons) <= {TaskState.SUCCEEDED}:
         return "succeeded"
@@ -206,17 +207,45 @@ def _arrive(job: Job, now: datetime) -> None:
         return
     changes: dict[str, Any] = {}
     if goal not in ENDED:
-        changes = {"attempt": F("attempt") + 1, "waiting_tasks": open_tasks, **_waiting(job, goal, now)}
+        changes = {**_again(open_tasks), **_waiting(job, goal, now)}
+    step(job.id, JobState.EVICTING, goal, now=now, event=goal.value, summary=_arrival(job), **changes)
+
+
+def arrive(jobs: Sequence[Job], *, now: datetime) -> list[JobEvent]:
+    """Bring gangs whose pods are all gone, and of which no task succeeded, to where they were sent, all at once.
+
+    Return what is to be recorded. The jobs are locked, and leaving.
+    """
+    goals: dict[tuple[JobState, bool], list[Job]] = defaultdict(list)
+    for job in jobs:
+        goals[JobState(job.next_state), _backs_off(job, now)].append(job)
+    for (goal, _), rows in goals.items():
+        changes = {} if goal in ENDED else {**_again(1), **_waiting(rows[0], goal, now)}
+        moved = step_changes(JobState.EVICTING, goal, now=now, **changes)
+        Job.objects.filter(id__in=[job.id for job in rows], state=JobState.EVICTING).update(**moved)
+    return [JobEvent(job_id=job.id, at=now, type=job.next_state, summary=_arrival(job)) for job in jobs]
+
+
+def _again(tasks: int) -> dict[str, Any]:
+    return {"attempt": F("attempt") + 1, "waiting_tasks": tasks}
+
+
+def _arrival(job: Job) -> str:
+    """Say in a line where a job has come to that was sent away."""
+    goal = JobState(job.next_state)
     why = f": {job.reason_text}" if job.reason_text else ""
-    said = {JobState.QUEUED: "Queued again", JobState.HELD: "Held"}.get(goal, goal.capitalize())
-    step(job.id, JobState.EVICTING, goal, now=now, event=goal.value, summary=said + why, **changes)
+    return {JobState.QUEUED: "Queued again", JobState.HELD: "Held"}.get(goal, goal.capitalize()) + why
+
+
+def _backs_off(job: Job, now: datetime) -> bool:
+    return job.backoff_until is not None and job.backoff_until > now
 
 
 def _waiting(job: Job, goal: JobState, now: datetime) -> dict[str, Any]:
     """Return how the job waits: not while it is held or backs off."""
     if goal is JobState.HELD:
         return {**waits_no_more(now), "backoff_until": None}
-    if job.backoff_until is not None and job.backoff_until > now:
+    if _backs_off(job, now):
         return waits_no_more(now)
     return {**waits_again(now), "reason_code": "", "reason_text": ""}
 

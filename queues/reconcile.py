@@ -88,7 +88,7 @@ def _follow(waves: QuerySet[Wave], view: View, places: Places, now: datetime) ->
     sights = [look(wave, tasks, view, places, now=now) for wave, tasks in _with_tasks(light)]
     _note(sights, places, findings)
     moves = [sight for sight in sights if sight.moves]
-    going = {sight.wave.id: sight.wave.job_id for sight in moves if smooth.goes_well(sight)}
+    going = {sight.wave.id: sight.wave.job_id for sight in moves if smooth.takes(sight)}
     moved = smooth.move_all(going, partial(look, view=view, places=places, now=now), now=now)
     rough = [sight for sight in moves if sight.wave.id not in going]
     _act(moved, [*rough, *moved.left], view, places, now, findings)

@@ -1,7 +1,7 @@
-"""Waves that go as hoped (seen, running, succeeded), moved on together in a fixed number of statements.
+"""Waves that go as hoped (seen, running, succeeded) and gangs that leave, moved on together in so many statements.
 
-Whatever else a sight shows (a failure, a refusal, a wave on its way out) goes one by one, through ``moves``: for waves
-that go as hoped both do the same.
+Whatever else a sight shows (a failure, a refusal, single tasks that leave) goes one by one, through ``moves``: for
+waves that are moved together both do the same.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Case, DurationField, ExpressionWrapper, F, Sum, Value, When
 
+from queues import endings
 from queues.admission.world import JobShape
 from queues.limits import deadline
 from queues.models import Job, JobEvent, Task, TaskGroup, Wave
@@ -24,6 +25,7 @@ from queues.states import JobState, TaskState, WaveState
 
 BATCH = 100
 GOING = (WaveState.ADMITTED, WaveState.RUNNING)
+AWAY = (TaskState.LEAVING, TaskState.STOPPED)
 FINE = (TaskState.PENDING, TaskState.RUNNING, TaskState.SUCCEEDED)
 SHAPES = (JobShape.GANG, JobShape.INDEPENDENT)
 
@@ -57,8 +59,25 @@ def goes_well(sight: Sight) -> bool:
     )
 
 
+def leaves(sight: Sight) -> bool:
+    """Return whether a sight shows no more than a gang that leaves, as it was asked to, or has left."""
+    wave, job = sight.wave, sight.wave.job
+    return (
+        wave.state == WaveState.EVICTING
+        and job.state == JobState.EVICTING
+        and job.shape == JobShape.GANG
+        and wave.attempt == job.attempt
+        and all(task.state in AWAY for task in sight.now.values())
+    )
+
+
+def takes(sight: Sight) -> bool:
+    """Return whether a wave can be moved on with others."""
+    return goes_well(sight) or leaves(sight)
+
+
 def move_all(waves: Mapping[int, int], look: Look, *, now: datetime) -> Moved:
-    """Look at waves (with their jobs) while the jobs are locked, and write what is new of those that go well."""
+    """Look at waves (with their jobs) while the jobs are locked, and write what is new of those that go together."""
     moved = Moved()
     for start in range(0, len(waves), BATCH):
         _move(dict(islice(waves.items(), start, start + BATCH)), look, moved, now=now)
@@ -74,13 +93,14 @@ def _move(waves: Mapping[int, int], look: Look, moved: Moved, *, now: datetime) 
         for sight in fresh:
             # A wave that is over and was not the whole job: what comes next is the job's affair.
             whole = sight.holds or len(sight.tasks) == tasks_of[sight.wave.job_id]
-            (going if whole and goes_well(sight) else moved.left).append(sight)
+            (going if whole and takes(sight) else moved.left).append(sight)
         if going:
             _write(going, now)
     moved.sights += sights
     moved.jobs |= {sight.wave.job_id for sight in going}
     moved.ended |= any(sight.ended for sight in going)
-    moved.due |= not settings.TIDEGATE_KEEP_SECONDS and any(not sight.holds for sight in going)
+    over = [sight.wave for sight in going if not sight.holds]
+    moved.due |= any(wave.stopped_at is None and _goes_at(wave, now) <= now for wave in over)
 
 
 def _locked(waves: Mapping[int, int], look: Look) -> Iterable[Sight]:
@@ -113,9 +133,11 @@ def _write(sights: Sequence[Sight], now: datetime) -> None:
         sight.wave.state = WaveState.RUNNING
         sight.wave.started_at = min(times, default=now)
     _write_waves(sights, now)
-    over = [sight.wave.job for sight in sights if not sight.holds]
-    events = [*_start_jobs([sight.wave for sight in starting], now), *_end_jobs(over, now)]
-    JobEvent.objects.bulk_create(events)
+    over = [sight for sight in sights if not sight.holds]
+    succeeded = [sight.wave.job for sight in over if goes_well(sight)]
+    left = [sight.wave.job for sight in over if leaves(sight)]
+    events = [*_start_jobs([sight.wave for sight in starting], now), *_end_jobs(succeeded, now)]
+    JobEvent.objects.bulk_create([*events, *endings.arrive(left, now=now)])
 
 
 _KINDS = {
@@ -144,32 +166,39 @@ def _write_tasks(rows: Sequence[tuple[int, Any]]) -> None:
 _WAVES = """
 UPDATE queues_wave wave SET state = new.state, seen_at = new.seen_at, started_at = new.started_at,
     deadline_at = new.deadline_at, ended_at = new.ended_at,
-    outcome = CASE WHEN new.ended_at IS NULL THEN wave.outcome ELSE 'succeeded' END,
+    outcome = CASE WHEN new.ended_at IS NULL THEN wave.outcome ELSE new.outcome END,
     wish = CASE WHEN new.due_at IS NULL THEN wave.wish ELSE %s END,
     wish_due_at = CASE WHEN new.due_at IS NULL THEN wave.wish_due_at ELSE new.due_at END,
     wish_tries = CASE WHEN new.due_at IS NULL THEN wave.wish_tries ELSE 0 END,
     wish_error = CASE WHEN new.due_at IS NULL THEN wave.wish_error ELSE '' END
 FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[],
-    %s::timestamptz[]) AS new (id, state, seen_at, started_at, deadline_at, ended_at, due_at)
+    %s::timestamptz[], %s::text[]) AS new (id, state, seen_at, started_at, deadline_at, ended_at, due_at, outcome)
 WHERE wave.id = new.id
 """
 
 
 def _write_waves(sights: Sequence[Sight], now: datetime) -> None:
-    due = now + timedelta(seconds=settings.TIDEGATE_KEEP_SECONDS)
     rows: list[tuple[int | str | datetime | None, ...]] = []
     for sight in sights:
         wave = sight.wave
         seen = wave.seen_at or (now if sight.seen else None)
         if sight.holds:
-            ends = deadline(wave, starting=bool(sight.count(TaskState.PENDING)))
-            rows.append((wave.id, wave.state, seen, wave.started_at, ends, None, None))
+            going = wave.state == WaveState.EVICTING
+            ends = wave.deadline_at if going else deadline(wave, starting=bool(sight.count(TaskState.PENDING)))
+            rows.append((wave.id, wave.state, seen, wave.started_at, ends, None, None, ""))
         else:
-            # What ended by itself keeps its logs for a while; what was told to go is gone.
-            goes = due if wave.stopped_at is None else None
-            rows.append((wave.id, WaveState.ENDED, seen, wave.started_at, None, now, goes))
+            # What was told to go is gone.
+            goes = _goes_at(wave, now) if wave.stopped_at is None else None
+            reasons = {task.state.value: task.reason for _, task in sorted(sight.now.items(), reverse=True)}
+            outcome = endings.outcome(reasons)
+            rows.append((wave.id, WaveState.ENDED, seen, wave.started_at, None, now, goes, outcome))
     with connection.cursor() as cursor:
         cursor.execute(_WAVES, [Wish.STOP.value, *(list(column) for column in zip(*rows, strict=True))])
+
+
+def _goes_at(wave: Wave, now: datetime) -> datetime:
+    """Return when the objects of a wave go that has ended: what ended by itself keeps its logs for a while."""
+    return now if wave.state == WaveState.EVICTING else now + timedelta(seconds=settings.TIDEGATE_KEEP_SECONDS)
 
 
 _START = """

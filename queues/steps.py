@@ -37,6 +37,18 @@ def waits_no_more(now: datetime) -> dict[str, Any]:
     return {"not_waiting_since": Coalesce(F("not_waiting_since"), Value(now)), "ready": False}
 
 
+def step_changes(old: JobState, new: JobState, *, now: datetime, **changes: Any) -> dict[str, Any]:  # noqa: ANN401  columns of Job
+    """Return all that a step changes in a job's row; raise StepNotAllowed when the table has no such step."""
+    if new not in STEPS[old]:
+        raise StepNotAllowed(f"{old} → {new}")
+    fields: dict[str, Any] = {"state": new, "state_since": now, "next_state": "", **changes}
+    if old is JobState.RUNNING:
+        fields["ran_for"] = ExpressionWrapper(F("ran_for") + (Value(now) - F("state_since")), DurationField())
+    if new in ENDED:
+        fields |= {"ended_at": now, "waiting_tasks": 0, "ready": False, "backoff_until": None}
+    return fields
+
+
 def step(
     job_id: int,
     old: JobState,
@@ -54,13 +66,7 @@ def step(
 
     Must run inside the caller's transaction. Raises StepNotAllowed when the table has no such step.
     """
-    if new not in STEPS[old]:
-        raise StepNotAllowed(f"{old} → {new}")
-    fields: dict[str, Any] = {"state": new, "state_since": now, "next_state": "", **changes}
-    if old is JobState.RUNNING:
-        fields["ran_for"] = ExpressionWrapper(F("ran_for") + (Value(now) - F("state_since")), DurationField())
-    if new in ENDED:
-        fields |= {"ended_at": now, "waiting_tasks": 0, "ready": False, "backoff_until": None}
+    fields = step_changes(old, new, now=now, **changes)
     moved = Job.objects.filter(id=job_id, state=old, **(where or {})).update(**fields)
     if moved:
         record(job_id, now=now, event=event, summary=summary, actor=actor, details=details)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,10 +15,15 @@ from queues.models import Job, JobEvent, Task, Wave
 from queues.nodes import observe
 from queues.reconcile import follow
 from queues.sight import Sight, look
+from queues.states import JobState
+from queues.steps import evict
 from tests.queues.cluster import FAILED, PENDING, RUNNING, SUCCEEDED, Cluster, pod_of
 from tests.queues.lab import Lab
 
-JOB = ("state", "state_since", "started_at", "ended_at", "ran_for", "waiting_tasks", "ready", "reason_code")
+JOB = (
+    *("state", "state_since", "next_state", "started_at", "ended_at", "ran_for", "waiting_tasks", "ready", "attempt"),
+    *("wait_from", "not_waiting_since", "backoff_until", "reason_code", "reason_text"),
+)
 WAVE = ("state", "seen_at", "started_at", "ended_at", "deadline_at", "outcome", "wish", "wish_due_at", "wish_tries")
 TASK = ("state", "node_id", "bound", "started_at", "ended_at", "exit_code", "reason", "message")
 EVENT = ("at", "type", "summary", "details")
@@ -65,7 +71,7 @@ def test_what_goes_well_has_the_same_rows_together_as_one_by_one(
         found: dict[str, list[tuple[Any, ...]]] = {}
         with monkeypatch.context() as patch, suppress(Undone), transaction.atomic():
             if not together:
-                patch.setattr(smooth, "goes_well", lambda _: False)
+                patch.setattr(smooth, "takes", lambda _: False)
             waves = [admitted(lab, 0, 1, shape=shape, tasks=2, time_limit="2h"), admitted(lab, 2, gpus="h100:2")]
             cluster.pods, cluster.objects = {}, {}
             for now in phases:
@@ -81,6 +87,67 @@ def test_what_goes_well_has_the_same_rows_together_as_one_by_one(
 
     assert together == alone
     assert len(together["tasks"]) == 3
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["stopped", "stop not told yet"])
+@pytest.mark.parametrize("gone", [(0, 1), (1,)], ids=["whole", "one pod of two"])
+def test_gangs_that_leave_have_the_same_rows_together_as_one_by_one(
+    lab: Lab, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, told: bool, gone: tuple[int, ...]
+) -> None:
+    goals: list[tuple[JobState, dict[str, Any]]] = [
+        (JobState.CANCELLED, {}),
+        (JobState.QUEUED, {"reason_code": "EVICTED", "reason_text": "Makes room for another job"}),
+        (JobState.QUEUED, {"reason_code": "EVICTED", "reason_text": "Makes room for another job"}),
+        (JobState.QUEUED, {"backoff_until": cluster.now + timedelta(hours=1), "reason_code": "K8S_QUOTA"}),
+        (JobState.HELD, {}),
+        (JobState.FAILED, {"reason_code": "TIMED_OUT", "reason_text": "Ran longer than its time limit"}),
+    ]
+
+    def play(*, together: bool) -> dict[str, list[tuple[Any, ...]]]:
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        with monkeypatch.context() as patch, suppress(Undone), transaction.atomic():
+            if not together:
+                patch.setattr(smooth, "takes", lambda _: False)
+            cluster.pods, cluster.objects = {}, {}
+            for goal, changes in goals:
+                wave = admitted(lab, 0, 1, shape="gang", tasks=2, gpus="h100:1")
+                cluster.run(wave, RUNNING)
+                cluster.look()
+                evict(wave.job_id, JobState.RUNNING, goal, now=cluster.now, event="x", summary="x", **changes)
+            if told:
+                Wave.objects.update(wish_due_at=None, stopped_at=cluster.now)
+            cluster.objects = {}
+            cluster.pods = {uid: pod for uid, pod in cluster.pods.items() if pod.index not in gone}
+            cluster.look()
+            found = rows()
+            raise Undone
+        return found
+
+    together, alone = play(together=True), play(together=False)
+
+    assert together == alone
+    left = ["cancelled", "queued", "queued", "queued", "held", "failed"]
+    assert [row[0] for row in together["jobs"]] == (left if len(gone) == 2 else ["evicting"] * 6)
+    assert {row[0] for row in together["waves"]} == {"ended" if len(gone) == 2 else "evicting"}
+
+
+def test_gangs_that_leave_cost_the_same_number_of_statements_for_many_as_for_few(lab: Lab, cluster: Cluster) -> None:
+    def statements(count: int) -> int:
+        waves = [admitted(lab, 0, shape="gang", tasks=1) for _ in range(count)]
+        for wave in waves:
+            cluster.run(wave, RUNNING)
+        cluster.look()
+        for wave in waves:
+            evict(wave.job_id, JobState.RUNNING, JobState.QUEUED, now=cluster.now, event="x", summary="x")
+            cluster.remove(wave)
+        with CaptureQueriesContext(connection) as said:
+            cluster.look()
+        return len(said)
+
+    few, many = statements(2), statements(8)
+
+    assert many == few
+    assert Job.objects.filter(state="queued", attempt=2).count() == 10
 
 
 def test_a_pass_costs_the_same_number_of_statements_for_many_as_for_few(lab: Lab, cluster: Cluster) -> None:
