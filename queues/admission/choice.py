@@ -47,7 +47,7 @@ class Choice:
         plain = self._plain()
         for candidate in candidates:
             attempt = candidate.attempt
-            where = None if plain else candidate.rows
+            where = None if plain and self._trial.frees_alike(candidate) else candidate.rows
             size = tuple((row.tasks, attempt.groups[row.group].units) for row in candidate.rows)
             key = (
                 candidate.place,

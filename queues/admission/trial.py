@@ -37,7 +37,8 @@ class Nodes:
         self.ground: Ground = board.later()
         self._plans = [(plan, dict(plan.spare)) for plan in binding]
         self._rooms: dict[int, Room] = {}
-        for node in sorted({node for plan in binding for node in plan.needs}):
+        self.planned = {node for plan in binding for node in plan.needs}
+        for node in sorted(self.planned):
             kind = self.ground.where.get(node)
             if kind is not None:
                 self._rooms[node] = (kind.units, kind.cpu, kind.memory, kind.pods)
@@ -129,6 +130,15 @@ class Trial:
                 self.lines[flavor].install(-count * sign)
         for (node, ends), room in rooms.items():
             self.nodes.shift(node, room if sign > 0 else negative(room), ends=ends)
+
+    def frees_alike(self, candidate: Candidate) -> bool:
+        """Whether each unit that goes with a candidate is one more for the claimant, whichever nodes it is on.
+
+        It is not on a node that is not usable, of which more is taken than is there, or that a start is planned on.
+        """
+        nodes, places = self.nodes, {row.node for row in candidate.rows}
+        kinds = [nodes.ground.where.get(node) for node in places if node not in nodes.planned]
+        return len(kinds) == len(places) and all(kind is not None and kind.units >= 0 for kind in kinds)
 
     def fewest_surplus(self, chosen: Iterable[Candidate] = ()) -> list[tuple[Attempt, Placed]]:
         """Put surplus back where the claim succeeds beside it, the last in order first; return what has to go."""
