@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from queues.admission.board import Board
 from queues.admission.exchange import Exchange
+from queues.admission.handover import Handover
 from queues.admission.outcome import Eviction
 from queues.admission.plans import Asker
 from queues.admission.reclaim import Recall
@@ -75,15 +76,18 @@ class Claims:
 
     def start(self, standing: Standing) -> None:
         """Start the reservations of a standing whose units are all free; end those without a right."""
+        handover = Handover(self._board, self._of(Standing.GUARANTEED) if standing is Standing.BORROWER else ())
         for claim in self._of(standing):
-            self._start(claim)
+            self._start(claim, handover)
+            if claim.id in self._board.claims:
+                handover.wait(claim)
 
     def start_inside(self, standing: Standing) -> None:
         """Start claimants on other units, free for all, inside their guarantee; planned starts and keeps bind them."""
         for claim in self._of(standing):
             board, job_class = self._board, self._board.classes[claim.job_class]
             case = board.case(job_class)
-            board.release(claim)
+            board.step_aside(claim)
             inside = [option for option in case.shape.options if board.inside(case, option)]
             if not self._admit_elsewhere(claim, self._asker(claim), inside):
                 board.reserve(claim)
@@ -98,7 +102,7 @@ class Claims:
         ends = None if claim.length is None else board.world.now + claim.length
         return Asker(board.case(job_class), claim.job, job_class.priority, ends)
 
-    def _start(self, claim: Claim) -> None:
+    def _start(self, claim: Claim, handover: Handover) -> None:
         board = self._board
         option = board.option_of(claim)
         job_class = board.classes[claim.job_class]
@@ -106,14 +110,14 @@ class Claims:
         board.release(claim)
         if not board.entitled(case, option) or any(row.node not in board.ground.where for row in claim.placed):
             return
-        if board.quota(case, option) and board.physically_free(option, claim.placed):
+        if board.quota(case, option) and handover.free(option, claim.placed):
             self._admit(self._asker(claim), option, claim, job_class)
         else:
             board.reserve(claim)
 
     def start_elsewhere(self, claim: Claim, asker: Asker, options: list[Option]) -> None:
         """Start a claimant on the first of other listed flavors that is free for it; its claim is then withdrawn."""
-        self._board.release(claim)
+        self._board.step_aside(claim)
         if not self._admit_elsewhere(claim, asker, options):
             self._board.reserve(claim)
 
@@ -161,7 +165,8 @@ class Claims:
             pending=rest,
             length=None if asker.ends is None else asker.ends - board.world.now,
         )
-        if not rest and board.quota(asker.case, option) and board.physically_free(option, recall.placed):
+        earlier = [*self._of(Standing.GUARANTEED), *self._of(Standing.BORROWER)]
+        if not rest and board.quota(asker.case, option) and Handover(board, earlier).free(option, recall.placed):
             self._admit(asker, option, claim, job_class)
         else:
             board.reserve(claim)

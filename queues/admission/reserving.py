@@ -108,6 +108,18 @@ class Reserving(Binding):
         del self.claims[claim.id]
         self.spoken_for[claim.job] -= 1
 
+    def step_aside(self, claim: Claim) -> None:
+        """Take a claim back for a look elsewhere; on nodes for which others wait as well its part stays reserved.
+
+        What leaves there for this claim would else seem to come for those others, whose free units would then be free.
+        """
+        before = {row.node: self._reduced.get(row.node, NOTHING) for row in claim.placed}
+        self.release(claim)
+        for node, reduced in before.items():
+            if self._reserved.get(node, NOTHING) != NOTHING:
+                self.shift(node, minus(self._reduced.get(node, NOTHING), reduced))
+                self._reduced[node] = reduced
+
     def _claim(self, claim: Claim, sign: int) -> None:
         self.turn += 1
         option = self.option_of(claim)
@@ -228,13 +240,18 @@ class Reserving(Binding):
     def physically_free(self, option: Option, placed: tuple[Placed, ...]) -> bool:
         """Whether all that a reservation needs is free on its nodes now, so that it may start."""
         for node, room in rooms(option, placed).items():
-            kind = self.ground.where.get(node)
-            if kind is None:
+            if node not in self.ground.where:
                 return False
-            free = plus((kind.units, kind.cpu, kind.memory, kind.pods), self._reduced.get(node, NOTHING))
-            if any(have < need for have, need in zip(free, room, strict=True)):
+            if any(have < need for have, need in zip(self.physical(node), room, strict=True)):
                 return False
         return True
+
+    def physical(self, node: int) -> Room:
+        """Return what is free on a usable node now, reserved or not; nothing on another."""
+        kind = self.ground.where.get(node)
+        if kind is None:
+            return NOTHING
+        return plus((kind.units, kind.cpu, kind.memory, kind.pods), self._reduced.get(node, NOTHING))
 
 
 def _number(attempt: Attempt) -> int:
