@@ -33,7 +33,7 @@ class Judge:
         self._permanent = board.frame.permanent
         self._limits: dict[int, int | None] = {}
         self._limited: dict[tuple[int, Needs, bool, bool], Reason | None] = {}
-        self._of_case: dict[Case, Reason] = {}
+        self._of_case: dict[tuple[Case, int], Reason] = {}
         self._rests: dict[tuple[int, tuple[int, ...]], object] = {}
         self._looked = False
         self._fleeting: set[Case] = set()
@@ -58,11 +58,12 @@ class Judge:
     def of_class(self, job_class: JobClass) -> Reason:
         """Return why the jobs of a class wait, users' limits aside."""
         case = self._board.case(job_class)
-        known = self._of_case.get(case)
+        key = (case, job_class.priority)
+        known = self._of_case.get(key)
         if known is None:
             self._looked = False
-            rows = [self._of_option(case, option) for option in case.shape.options]
-            known = self._of_case[case] = max(rows, key=lambda row: ORDER[row.code])
+            rows = [self._of_option(case, option, job_class.priority) for option in case.shape.options]
+            known = self._of_case[key] = max(rows, key=lambda row: ORDER[row.code])
             if self._looked:
                 self._fleeting.add(case)
         if known.permanent:
@@ -174,13 +175,13 @@ class Judge:
             return None
         return reason(Code.TIME_LIMIT_NEEDED, {"needs": case.shape.units})
 
-    def _of_option(self, case: Case, option: Option) -> Reason:
+    def _of_option(self, case: Case, option: Option, priority: int) -> Reason:
         return (
             self._never(case, option)
             or self._not_entitled(case, option)
             or self._reduced(case, option)
             or self._terminating(case, option)
-            or self._short(case, option)
+            or self._short(case, option, priority)
             or self._ahead(case, option)
         )
 
@@ -291,7 +292,7 @@ class Judge:
         numbers = self._numbers(case, going[0], dict(option.needs)[going[0]])
         return reason(Code.WAITS_TERMINATING, numbers | {"terminating": coming})
 
-    def _short(self, case: Case, option: Option) -> Reason | None:
+    def _short(self, case: Case, option: Option, priority: int) -> Reason | None:
         lines = self._board.lines
         for flavor, units in option.needs:
             if self._room(flavor)[0] < units:
@@ -304,7 +305,7 @@ class Judge:
             flavor, units = option.needs[0]
             code = Code.NO_DOMAIN_FITS if self._bound_to_domain(option) else Code.FRAGMENTED
             return self._plainly(code, case, flavor, units)
-        return self._delays(case, option)
+        return self._delays(case, option, priority)
 
     def _bound_to_domain(self, option: Option) -> bool:
         """Whether it is a domain that is lacking: one that the job asks for, or one cluster for all of a gang."""
@@ -313,13 +314,13 @@ class Judge:
         rooms = [sum(self._board.ground.rooms(pattern).values()) for pattern in option.patterns]
         return len(option.patterns) == 1 and rooms[0] >= option.tasks[0]
 
-    def _delays(self, case: Case, option: Option) -> Reason | None:
+    def _delays(self, case: Case, option: Option, priority: int) -> Reason | None:
         """Return WOULD_DELAY where a keep or a hold stands in the way of what would fit."""
         board = self._board
         if not board.plans and not board.kept:
             return None
         flavor, units = option.needs[0]
-        asker = Asker(case, None, 0, None)
+        asker = Asker(case, None, priority, None)
         numbers = self._numbers(case, flavor, units)
         binding = board.binding(asker, option)
         if binding:

@@ -66,6 +66,40 @@ def test_who_is_inside_a_pool_but_above_its_own_limit_neither_keeps_nor_stops_ot
     assert (decided.started(), keeps(decided), decided.code(stuck)) == ([job], {}, Code.TEAM_LIMIT)
 
 
+def passed(site: Site, *, limit: int | None = None) -> tuple[int, int]:
+    """Let a team's guarantee have room for two jobs that may hold, but not for both beside what runs; return them."""
+    site.node(8)
+    team = site.team(4)
+    site.team(4)
+    site.queues.append(replace(site.queues[0], id=3, per_user_limit=limit))
+    site.runs(team, 1, user=1)
+    first = site.waits(team, 2, gang=1, minutes=60, user=1)
+    site.holds_on(first, 1, at=NOW + HOUR)
+    return first, site.waits(team, 2, gang=1, minutes=50, user=2, queue=3)
+
+
+def test_who_keeps_behind_a_hold_that_starts_in_the_same_cycle_starts_as_well_where_there_is_room() -> None:
+    site = Site()
+    first, second = passed(site)
+
+    decided = site.decide()
+
+    # The second has the turn, as its user has nothing in use, but would push the first out of the guarantee of 4.
+    assert [(row.job, row.borrowed) for row in decided.outcome.admissions] == [(first, False), (second, True)]
+    assert decided.outcome.holds == ()
+
+
+def test_a_planned_start_of_this_moment_waits_for_its_users_limit() -> None:
+    site = Site()
+    first, second = passed(site, limit=2)
+    site.runs(1, 1, user=2, queue=3, leaving=True)
+
+    decided = site.decide()
+
+    assert decided.started() == [first]
+    assert [(row.job, row.at) for row in decided.outcome.holds] == [(second, NOW)]
+
+
 def test_a_claim_counts_as_usage_of_its_team_while_its_victims_leave() -> None:
     site = Site()
     site.node(2, labels=(("ib", "yes"),))

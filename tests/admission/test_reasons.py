@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from queues.admission.reasons import Code, Reason
 from queues.admission.world import HOUR, Policy
 from tests.admission.site import GI, NOW, Site
@@ -370,3 +372,36 @@ def test_what_waits_for_others_to_leave_tells_what_it_needs_and_what_comes() -> 
     numbers = site.decide().numbers(job)
 
     assert (site.decide().code(job), numbers["needs"], numbers["terminating"]) == (Code.WAITS_TERMINATING, 2, 3)
+
+
+@pytest.mark.parametrize("priority", [-1, 0, 1])
+def test_who_would_delay_a_hold_of_equal_priority_in_its_team_is_told_which(priority: int) -> None:
+    site = Site()
+    site.node(2)
+    team = site.team(2)
+    site.runs(team, 1, ends_by=NOW + HOUR)
+    holder = site.waits(team, 2, gang=1, minutes=50, priority=priority)
+    site.holds_on(holder, 1, at=NOW + HOUR)
+    job = site.waits(team, minutes=5, priority=priority)
+
+    decided = site.decide()
+
+    assert (decided.started(), decided.code(job)) == ([], Code.WOULD_DELAY)
+    assert decided.numbers(job)["job"] == holder
+
+
+def test_who_would_take_what_another_job_of_its_team_keeps_is_told_so() -> None:
+    site = Site()
+    site.node(2, labels=(("ib", "yes"),))
+    site.node(1)
+    team, other = site.team(3), site.team()
+    site.runs(team, 1, ends_by=NOW + HOUR)
+    site.runs(other, 2, safe_until=NOW + HOUR)
+    keeping = site.waits(team, 2, gang=1, minutes=9, labels=(("ib", "yes"),))
+    job = site.waits(team, gang=1)
+
+    decided = site.decide()
+
+    # One unit is in use, two are kept, one is free: it is among those that are kept.
+    assert [row.job for row in decided.outcome.keeps] == [keeping]
+    assert (decided.started(), decided.code(job)) == ([], Code.WOULD_DELAY)
