@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from clusters.kinds import BY_KEY
-from clusters.port import Change, Inventory, NodeSeen, Offer, PodPhase, PodSeen, WaveRef, WaveSeen
+from clusters.port import Change, DevicesSeen, Inventory, NodeSeen, Offer, PodPhase, PodSeen, WaveRef, WaveSeen
 from queues import inventory
 
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -98,6 +98,8 @@ class View:
                 if not change.deleted:
                     self._put_object(seen)
                     self._claim_early(seen)
+            case DevicesSeen() as devices:
+                self._announce(devices)
             case Offer() as offer:
                 self.offered.add(offer.uid)
                 # It may have been a wave's until now.
@@ -160,7 +162,19 @@ class View:
         """Return the waves of which an object of ours is there that is not on its way out."""
         return {seen.wave for seen in self._objects.values() if not (seen.leaving or seen.adopted)}
 
-    def _shows(self, seen: NodeSeen | PodSeen | WaveSeen | Offer) -> bool:
+    def _announce(self, seen: DevicesSeen) -> None:
+        """Take what drivers announce now; nodes of which they say something else are touched."""
+        before = (self.devices, self.claimed, self.offered_classes, self.taken_classes)
+        after = (seen.devices, seen.claimed, seen.offered, seen.taken)
+        self.devices, self.claimed, self.offered_classes, self.taken_classes = after
+        self.machines |= {
+            node
+            for old, new in zip(before, after, strict=True)
+            for node in old.keys() | new.keys()
+            if old.get(node) != new.get(node) and node in self.nodes
+        }
+
+    def _shows(self, seen: NodeSeen | PodSeen | WaveSeen | Offer | DevicesSeen) -> bool:
         """Tell whether that is what is known already."""
         match seen:
             case NodeSeen():
@@ -171,6 +185,8 @@ class View:
                 return self._objects.get(seen.uid) == seen
             case Offer():
                 return False  # it may be a wave's no more
+            case DevicesSeen():
+                return False
 
     def _claimed(self, pod: PodSeen) -> PodSeen:
         """Return a pod as its wave's whose object could not give it our labels, but is known by name."""

@@ -3,15 +3,17 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from threading import Lock
+from typing import Any, TypeAlias
 
 from clusters import answers, classes, manifests, names
 from clusters.asking import Asker, Failure, Json, path_of
-from clusters.port import ClusterError, GroupSpec, Launch, NotThere, Refused, Unreachable
+from clusters.port import ClusterError, DevicesSeen, GroupSpec, Launch, NotThere, Refused, Unreachable
 
 log = logging.getLogger(__name__)
 
 GROUP = "/apis/resource.k8s.io"
+SLICES = "resourceslices"
 BY_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 # Driver, pool, and name in the pool.
 Device: TypeAlias = tuple[str, str, str]
@@ -30,35 +32,45 @@ class Devices:
         self._cluster = cluster
         self._version = ""
         self._told: set[str] = set()
+        self._slices: dict[str, Json] = {}
+        self._reached = ""
+        self._lock = Lock()
         self._places: Mapping[Device, tuple[str, Json]] = {}
         self._held: frozenset[Device] = frozenset()
         self._classes: tuple[classes.DeviceClass, ...] = ()
 
     def listed(self) -> dict[str, dict[str, int]]:
         """Return how many devices there are, by node and driver; raise Unreachable."""
-        self._places = {}
-        try:
-            if not self._served():
-                return {}
-        except NotThere:
-            return {}
-        slices = self._list("resourceslices", "devices")
-        if slices is None:
-            # The version that was served is served no more: the next list asks anew.
-            self._version = ""
-        self._places = places(slices or ())
+        slices, self._reached = self._listed_slices()
+        with self._lock:
+            self._slices = {found["metadata"]["name"]: found["spec"] for found in slices}
+            self._places = places(self._slices.values())
         return self._count(self._places)
+
+    @property
+    def position(self) -> Mapping[str, str]:
+        """Return from where the slices listed last may be watched; nothing where they were not listed."""
+        return {SLICES: self._reached} if self._reached else {}
+
+    @property
+    def path(self) -> str:
+        """Return the path of all slices."""
+        return f"{GROUP}/{self._version}/{SLICES}"
+
+    def event(self, found: Mapping[str, Any]) -> Callable[[bool], DevicesSeen]:
+        """Return what an event of a watched slice means."""
+        return lambda deleted: self._follow(found, deleted=deleted)
 
     def claimed(self) -> dict[str, dict[str, int]]:
         """Return how many of the devices listed last others hold by claims, by node and driver; raise Unreachable."""
         claims = self._list("resourceclaims", "claims") if self._places else None
-        self._held = frozenset(allocated(claims or ()))
+        self._held = frozenset(allocated(claims[0] if claims else ()))
         return self._count(self._held & self._places.keys())
 
     def offered(self) -> dict[str, dict[str, int]]:
         """Return how many of the devices listed last may be claimed, by node and resource; raise Unreachable."""
         found = self._list("deviceclasses", "device classes") if self._places and self._version in WRITTEN else None
-        self._classes = tuple(read for each in found or () if (read := classes.read(each)) is not None)
+        self._classes = tuple(read for each in (found[0] if found else ()) if (read := classes.read(each)) is not None)
         return self._count(self._places, self._resources)
 
     def taken(self) -> dict[str, dict[str, int]]:
@@ -87,16 +99,51 @@ class Devices:
                 raise Unreachable(f"resource.k8s.io/{version} is served no more") from failure
             raise
 
+    def _follow(self, found: Mapping[str, Any], *, deleted: bool) -> DevicesSeen:
+        """Return all devices as they are with a slice that came, changed or went."""
+        name, version = found["metadata"]["name"], found["metadata"]["resourceVersion"]
+        with self._lock:
+            first = not self._places
+            # A watch that was left may still say what the list behind it has shown.
+            if not _is_older(version, self._reached):
+                self._reached = version
+                self._slices = {**self._slices, name: found["spec"]}
+                if deleted:
+                    del self._slices[name]
+                self._places = places(self._slices.values())
+        if first:
+            # Classes and claims are of no interest where there are no devices.
+            self.claimed()
+            self.offered()
+        return DevicesSeen(
+            devices=self._count(self._places),
+            claimed=self._count(self._held & self._places.keys()),
+            offered=self._count(self._places, self._resources),
+            taken=self.taken(),
+        )
+
+    def _listed_slices(self) -> tuple[list[Json], str]:
+        try:
+            if not self._served():
+                return [], ""
+        except NotThere:
+            return [], ""
+        found = self._list(SLICES, "devices")
+        if found is None:
+            # The version that was served is served no more: the next list asks anew.
+            self._version = ""
+        return found or ([], "")
+
     def _served(self) -> str:
         if not self._version:
             served = {entry["version"] for entry in self._asker.ask("get", GROUP).get("versions") or ()}
             self._version = next((version for version in VERSIONS if version in served), "")
         return self._version
 
-    def _list(self, plural: str, what: str) -> list[Json] | None:
-        """List all of a kind; None where it is not served, or not to us, which is told once."""
+    def _list(self, plural: str, what: str) -> tuple[list[Json], str] | None:
+        """List all of a kind, with the position; None where it is not served, nothing where not to us, told once."""
         try:
-            return self._asker.listed(f"{GROUP}/{self._version}/{plural}", {})[0]
+            return self._asker.listed(f"{GROUP}/{self._version}/{plural}", {})
         except NotThere:
             return None
         except ClusterError as error:
@@ -105,7 +152,7 @@ class Devices:
             if what not in self._told:
                 self._told.add(what)
                 log.warning("cluster %s: %s of DRA are not read: %s", self._cluster, what, error)
-            return []
+            return [], ""
 
     def _resources(self, device: Device) -> list[str]:
         _, details = self._places[device]
@@ -122,9 +169,9 @@ class Devices:
         return {node: dict(sorted(counts.items())) for node, counts in sorted(found.items())}
 
 
-def places(slices: Iterable[Json]) -> dict[Device, tuple[str, Json]]:
-    """Return the node of each device of slices, and the device; those of no single node are left out."""
-    specs = [found["spec"] for found in slices]
+def places(specs: Iterable[Json]) -> dict[Device, tuple[str, Json]]:
+    """Return the node of each device of slices' specs, and the device; those of no single node are left out."""
+    specs = list(specs)
     newest: Counter[tuple[str, str]] = Counter()
     for spec in specs:
         newest[_pool(spec)] = max(newest[_pool(spec)], _generation(spec))
@@ -159,6 +206,10 @@ def _nodes(spec: Json) -> Iterator[tuple[str, Json]]:
         node = spec.get("nodeName") or details.get("nodeName")
         if node:
             yield str(node), device
+
+
+def _is_older(version: str, than: str) -> bool:
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
 def _pool(spec: Json) -> tuple[str, str]:

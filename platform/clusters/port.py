@@ -206,10 +206,20 @@ class Inventory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesSeen:
+    """All devices of DRA by node, as an inventory has them: drivers' announcements changed."""
+
+    devices: Mapping[str, Mapping[str, int]]
+    claimed: Mapping[str, Mapping[str, int]]
+    offered: Mapping[str, Mapping[str, int]]
+    taken: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One event: what was seen, or (``deleted``) seen for the last time; a watch may go on from ``position``."""
 
-    seen: NodeSeen | PodSeen | WaveSeen | Offer
+    seen: NodeSeen | PodSeen | WaveSeen | Offer | DevicesSeen
     deleted: bool = False
     position: Mapping[str, str] = field(default_factory=dict)
 

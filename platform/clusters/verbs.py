@@ -9,7 +9,7 @@ from math import ceil
 from clusters import answers, classes, kinds, manifests, names, rendezvous, sightings, watching
 from clusters.age import Age
 from clusters.asking import STRATEGIC, Api, Asker, Failure, Json, path_of
-from clusters.devices import Devices
+from clusters.devices import SLICES, Devices
 from clusters.port import (
     Change,
     ClusterError,
@@ -74,6 +74,8 @@ class KubeCluster:
         """Yield changes behind ``position`` for at most ``seconds``; raise Gone when the position is too old."""
         wanted = _ALWAYS.keys() | (position.keys() & _PERHAPS.keys())
         parsers = {kind: parse for kind, (_, parse) in _KINDS.items() if kind in wanted}
+        if SLICES in position:
+            parsers[SLICES] = self._devices.event
         for change in watching.changes(self._open_watch, parsers, position, seconds=seconds):
             self._age.heard(change.position)
             yield change
@@ -205,7 +207,7 @@ class KubeCluster:
             claimed=self._devices.claimed(),
             offered=self._devices.offered(),
             taken=self._devices.taken(),
-            position={kind: version for kind, (_, version) in listed.items()},
+            position={**{kind: version for kind, (_, version) in listed.items()}, **self._devices.position},
             unseen=unseen,
         )
 
@@ -270,6 +272,10 @@ class KubeCluster:
         }
         try:
             between = seconds + WATCH_SLACK_SECONDS
-            return self.api.open("watch", _KINDS[kind][0], query=query, first=OPEN_SECONDS, between=between)
+            path = self._devices.path if kind == SLICES else _KINDS[kind][0]
+            return self.api.open("watch", path, query=query, first=OPEN_SECONDS, between=between)
         except Failure as failure:
+            if kind == SLICES and failure.status in {answers.FORBIDDEN, answers.NOT_FOUND}:
+                # Without this right, or this version, they are seen with each list.
+                return watching.Silence()
             raise failure.judged() from failure

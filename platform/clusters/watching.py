@@ -9,7 +9,7 @@ from threading import Event, Lock, Thread
 from typing import Any, Protocol, TypeAlias
 
 from clusters import answers
-from clusters.port import Change, ClusterError, Gone, NodeSeen, Offer, PodSeen, Unreachable, WaveSeen
+from clusters.port import Change, ClusterError, DevicesSeen, Gone, NodeSeen, Offer, PodSeen, Unreachable, WaveSeen
 
 # What an object that is not shaped as Kubernetes shapes it raises when it is read.
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
@@ -19,8 +19,10 @@ _SHORTEST_STREAM = 1.0
 # Readers that do not wake up in this time end by their own time-outs.
 _JOIN_SECONDS = 2.0
 
-Seen: TypeAlias = NodeSeen | PodSeen | WaveSeen | Offer
-Parse: TypeAlias = Callable[[Mapping[str, Any]], Seen | None]
+Seen: TypeAlias = NodeSeen | PodSeen | WaveSeen | Offer | DevicesSeen
+Meaning: TypeAlias = Callable[[bool], Seen]
+"""What an event means, once it is said whether it is a deletion."""
+Parse: TypeAlias = Callable[[Mapping[str, Any]], "Seen | Meaning | None"]
 """Reads an object; None where it is none of our business."""
 
 
@@ -34,6 +36,23 @@ class Stream(Protocol):
     def shut(self) -> None:
         """End the stream from another thread: its lines end soon."""
         ...
+
+
+class Silence:
+    """The stream of what may not be watched: it says nothing until it is shut."""
+
+    def __init__(self) -> None:
+        """Say nothing."""
+        self._over = Event()
+
+    def lines(self) -> Iterator[bytes]:
+        """Wait for the end."""
+        self._over.wait()
+        yield from ()
+
+    def shut(self) -> None:
+        """End it."""
+        self._over.set()
 
 
 Open: TypeAlias = Callable[[str, str, float], Stream]
@@ -155,12 +174,13 @@ def _was_of_use(opened: float, *, heard: bool) -> bool:
 
 def _word(kind: str, parse: Parse, line: bytes) -> _Word:
     event = json.loads(line)
-    thing = event["object"]
+    thing, deleted = event["object"], event["type"] == "DELETED"
     match event["type"]:
         case "ERROR":
             raise answers.error(int(thing.get("code") or 0), json.dumps(thing).encode(), {})
         case "BOOKMARK":
             seen = None
         case _:
-            seen = parse(thing)
-    return _Word(kind=kind, version=thing["metadata"]["resourceVersion"], seen=seen, deleted=event["type"] == "DELETED")
+            found = parse(thing)
+            seen = found(deleted) if callable(found) else found
+    return _Word(kind=kind, version=thing["metadata"]["resourceVersion"], seen=seen, deleted=deleted)

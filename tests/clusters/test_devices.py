@@ -17,7 +17,10 @@ RIGHT = 'resourceslices.resource.k8s.io is forbidden: User "x" cannot list resou
 
 def piece(**changes: Any) -> dict[str, Any]:  # noqa: ANN401  fields of a spec
     pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
-    return {"spec": {"driver": "gpu.a", "pool": pool, "nodeName": "n1", "devices": [{"name": "d0"}], **changes}}
+    return {
+        "metadata": {"name": "s1"},
+        "spec": {"driver": "gpu.a", "pool": pool, "nodeName": "n1", "devices": [{"name": "d0"}], **changes},
+    }
 
 
 class Server:
@@ -109,7 +112,8 @@ def test_devices_are_counted_where_they_are() -> None:
     each = [{"name": "d0", "nodeName": "n2"}, {"name": "d1", "basic": {"nodeName": "n3"}}, {"name": "d2"}]
 
     found = places(
-        [
+        each["spec"]
+        for each in [
             piece(),
             piece(pool=new, devices=[{"name": "d0"}, {"name": "d1"}]),
             piece(driver="dra.net", devices=[{"name": "eth0", "basic": {}}]),

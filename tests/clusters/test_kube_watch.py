@@ -10,10 +10,11 @@ import pytest
 from clusters import verbs
 from clusters.port import Gone, Unreachable
 from clusters.verbs import KubeCluster
-from tests.clusters.faulty import SILENT_SECONDS, Faulty, failure, silence, stream
+from tests.clusters.faulty import SILENT_SECONDS, Faulty, answer, failure, silence, stream
 from tests.clusters.waiting import until
 
 POSITION = {"nodes": "5", "pods": "5", "jobs": "5"}
+NOTHING = {"items": [], "metadata": {"resourceVersion": "5"}}
 NODES, PODS, JOBS = "/api/v1/nodes", "/api/v1/pods", "/apis/batch/v1/jobs"
 
 
@@ -81,7 +82,7 @@ def test_a_watch_that_is_cut_goes_on_where_it_was(cluster: KubeCluster, server: 
     )
 
     watch = cluster.watch(POSITION, seconds=60)
-    seen = [(change.seen.name, change.position["nodes"]) for change in islice(watch, 3)]
+    seen = [(getattr(change.seen, "name", ""), change.position["nodes"]) for change in islice(watch, 3)]
     watch.close()  # type: ignore[attr-defined]
 
     assert seen == [("a", "6"), ("b", "7"), ("c", "10")]
@@ -134,3 +135,21 @@ def test_a_watch_that_fails_is_unreachable(cluster: KubeCluster, server: Faulty,
 
     with pytest.raises(Unreachable):
         list(cluster.watch(POSITION, seconds=60))
+
+
+def test_slices_that_may_not_be_watched_silence_nothing_else(cluster: KubeCluster, server: Faulty) -> None:
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    server.tell("GET", "/apis/resource.k8s.io", answer({"versions": [{"version": "v1"}]}))
+    server.tell("GET", slices, answer(NOTHING), failure(403, "forbidden"))
+    for path in (PODS, JOBS):
+        server.tell("GET", path, answer(NOTHING), stream(then="silence"))
+    server.tell("GET", NODES, answer(NOTHING), stream(node_event("a", 6), then="silence"))
+    position = cluster.inventory().position
+
+    watch = cluster.watch(position, seconds=60)
+    first = next(watch)
+    until(lambda: any(each.watches and each.path == slices for each in server.requests))
+    watch.close()  # type: ignore[attr-defined]
+
+    assert position["resourceslices"] == "5"
+    assert first.position == {**position, "nodes": "6"}

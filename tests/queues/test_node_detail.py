@@ -5,12 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from clusters.port import Taint
+from clusters.port import Change, DevicesSeen, Taint
 from queues import inventory, queries
 from queues.inventory import Drift
 from queues.models import Claim, Hold, Node
 from queues.queries.numbers import numbers
 from queues.queries.rows.machines import NodeDetail
+from queues.reconcile import follow
 from queues.states import TaskState
 from tenants.models import AuditEntry, Flavor
 from tenants.permissions import Actor
@@ -226,6 +227,32 @@ def test_devices_of_a_class_are_the_units_of_the_gpu_type_that_names_it(lab: Lab
     # Where a plugin counts the same cards it alone does.
     assert detail(lab.ann, "h0").counted == {"nvidia.com/gpu": 8}
     assert (drifts("x0"), drifts("x1"), drifts("h0")) == ((), (), ())
+
+
+def test_cards_that_the_watch_tells_of_count_without_another_list(lab: Lab, cluster: Cluster) -> None:
+    resource = f"deviceclass.resource.kubernetes.io/{DRIVER}"
+    flavor = Flavor.objects.create(name="by-class", resource=resource, node_labels={"gpu": "x"}, created_at=NOW)
+    cluster.nodes["x0"] = machine("x0", labels={"gpu": "x"}, counted={}, capacity={})
+    cluster.devices, cluster.offered = {"x0": {DRIVER: 1}}, {"x0": {resource: 1}}
+    cluster.look()
+    view = cluster.view()
+
+    seen = DevicesSeen(
+        devices={"x0": {DRIVER: 4}, "unknown": {DRIVER: 8}},
+        claimed={"x0": {DRIVER: 1}},
+        offered={"x0": {resource: 4}},
+        taken={"x0": {resource: 1}},
+    )
+    view.take(Change(seen=seen))
+    touched = set(view.machines)
+    follow(lab.cluster.id, view, now=cluster.now)
+
+    found = detail(lab.ann, "x0")
+    flavor.refresh_from_db()
+    assert touched == {"x0"}
+    assert flavor.installed == 4
+    assert (found.row.units, found.row.outside, found.row.free) == (4, 1, 3)
+    assert found.devices == {DRIVER: 4}
 
 
 def test_a_class_of_any_name_counts_once_a_gpu_type_names_it(lab: Lab, cluster: Cluster) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from clusters.classes import PREFIX
-from clusters.port import GroupSpec, Inventory, Launch
+from clusters.port import DevicesSeen, GroupSpec, Inventory, Launch
 from tests.clusters.contract.ground import Ground, ref
 from tests.clusters.waiting import until
 
@@ -98,6 +98,26 @@ def test_devices_that_a_class_selects_and_nothing_taints_are_offered(rack: Rack)
     seen = rack.seen()
     assert seen.offered[node] == {rack.resource: 2}
     assert seen.devices[node] == {DRIVER: 4}
+
+
+def test_a_card_that_appears_or_goes_is_told_by_the_watch(rack: Rack) -> None:
+    position = rack.seen().position
+
+    node = rack.node(*rack.cards(2))
+    path = f"/apis/{API}/resourceslices/{node}"
+    less = rack.ground.send("get", path)
+    less["spec"]["devices"] = less["spec"]["devices"][:1]
+    rack.ground.send("replace", path, body=less)
+    rack.ground.send("delete", path)
+    rack.slices.remove(node)
+
+    offered: list[int] = []
+    for change in rack.ground.cluster.watch(position, seconds=60):
+        if isinstance(change.seen, DevicesSeen):
+            offered.append(change.seen.offered.get(node, {}).get(rack.resource, 0))
+            if offered[-1] == 0:
+                break
+    assert offered == [2, 1, 0]
 
 
 def test_each_task_gets_its_devices_by_a_claim_and_gives_them_back(rack: Rack) -> None:

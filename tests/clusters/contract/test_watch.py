@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from clusters.port import Change, Gone, Launch, NodeSeen, PodPhase, PodSeen, Unreachable, WaveSeen
+from clusters.port import Change, DevicesSeen, Gone, Launch, NodeSeen, PodPhase, PodSeen, Unreachable, WaveSeen
 from tests.clusters.contract.ground import Ground, ref
 from tests.clusters.waiting import until
 
@@ -171,5 +171,5 @@ def _is_end(change: Change) -> bool:
 
 def _sight(change: Change) -> tuple[type, str, str]:
     """Tell one sight of an object from another: its kind, its name and the position of its kind."""
-    kinds = {NodeSeen: "nodes", PodSeen: "pods", WaveSeen: "jobs"}
-    return type(change.seen), change.seen.name, change.position[kinds[type(change.seen)]]
+    kinds = {NodeSeen: "nodes", PodSeen: "pods", WaveSeen: "jobs", DevicesSeen: "resourceslices"}
+    return type(change.seen), getattr(change.seen, "name", ""), change.position[kinds[type(change.seen)]]
