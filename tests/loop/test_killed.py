@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from queues import cycle, release, removals, services, underway
+from queues import cycle, release, services
 from queues.models import Claim, Eviction, Job, Task, Wave
 from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState
 from tests.loop.adopting import Hands, job_of
@@ -44,8 +43,16 @@ class Mortal:
         for wheel, lines in wheels:
             if self.killer.maybe(wheel, lines=lines):
                 self.stage.fences = release.Fences()  # with the process goes what it remembers
+                self.outlive_leases()
         self.calls.armed = False
         self.hold()
+
+    def outlive_leases(self) -> None:
+        """Let the time pass after which others may tell what the dead one was telling."""
+        now = timezone.now()
+        Wave.objects.filter(wish_due_at__gt=now).update(wish_due_at=now)
+        Wave.objects.filter(launching_until__gt=now).update(launching_until=now)
+        Eviction.objects.filter(due_at__gt=now).update(due_at=now)
 
     def hold(self) -> None:
         held = Task.objects.filter(state__in=TASK_HOLDING)
@@ -75,12 +82,6 @@ class Mortal:
                 return
             self.turn()
         raise AssertionError([(job.name, job.state, job.reason_text) for job in Job.objects.all()])
-
-
-@pytest.fixture
-def quick_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(underway, "LEASE", timedelta(milliseconds=300))
-    monkeypatch.setattr(removals, "LEASE", timedelta(milliseconds=300))
 
 
 def elastic_walk(mortal: Mortal) -> None:
@@ -155,7 +156,6 @@ def adopted_walk(mortal: Mortal) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.usefixtures("quick_leases")
 @pytest.mark.parametrize("walk", [elastic_walk, single_tasks_walk, gang_walk, adopted_walk])
 def test_a_loop_that_dies_at_any_line_does_what_it_was_at_once_and_leaves_nothing(
     stage: Stage, walk: Callable[[Mortal], None]
