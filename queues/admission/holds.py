@@ -112,12 +112,14 @@ class Planner:
         return [] if plan is None else self._put(plan)
 
     def _replan_all(self, holds: list[Hold]) -> None:
-        """Plan the holds again that gave way, and those that give way to them, where there is room for them."""
+        """Plan the holds again that gave way, and those that give way to them, each once and while there is room."""
         board = self._board
-        left = deque(holds)
+        left, seen = deque(holds), set[int]()
         while left and len(board.plans) < len(board.ground.where):
             hold = left.popleft()
-            left += self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
+            if hold.job not in seen:
+                seen.add(hold.job)
+                left += self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
 
     def _put(self, plan: Plan) -> list[Hold]:
         """Add a plan; those on its nodes that do not bind it give way and are returned as holds."""

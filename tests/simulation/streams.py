@@ -1,11 +1,10 @@
 """Worlds in which everything has a time limit, a gang that its team's guarantee covers, and jobs that come at will."""
 
+import json
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 from unittest.mock import patch
-
-import yaml
 
 from queues.admission.bound import Bound, bound
 from queues.admission.decide import Memory, Outcome, decide
@@ -20,24 +19,24 @@ SECOND: Milliseconds = 1000
 
 
 class Started(Exception):
-    """The gang has started: what comes later does not matter."""
+    """The job has started: what comes later does not matter."""
 
 
 @dataclass(slots=True)
 class Told:
-    """The bound of the gang in the first cycle in which it may hold, and when it started."""
+    """The bound of a job in the first cycle in which it may hold, and when it (the first of its tasks) started."""
 
     bound: Bound | None = None
     started: Milliseconds | None = None
 
 
-def follow(world: Fields) -> Told:
-    """Run a world, invariants checked, until its gang starts; the bound is asked for where it may hold and waits."""
+def follow(world: Fields, name: str = GANG) -> Told:
+    """Run a world, invariants checked, until a job starts; the bound is asked for where it may hold and waits."""
     told = Told()
-    number = [line["submit"]["name"] for line in world["timeline"]].index(GANG) + 1
+    number = [line["submit"]["name"] for line in world["timeline"]].index(name) + 1
 
     def listen(seen: World, heads: Heads, memory: Memory) -> Outcome:
-        if told.bound is None and (row := _gang(seen, heads, number)) is not None:
+        if told.bound is None and (row := _waiting(seen, heads, number)) is not None:
             told.bound = bound(seen, heads, row, 1)
         outcome = decide(seen, heads, memory)
         if any(row.job == number for row in outcome.admissions):
@@ -45,7 +44,7 @@ def follow(world: Fields) -> Told:
             raise Started
         return outcome
 
-    scenario = Reader(parse(yaml.safe_dump(world, sort_keys=False), "stream.yaml"), "stream.yaml").scenario()
+    scenario = Reader(parse(json.dumps(world), "stream.yaml"), "stream.yaml").scenario()
     with patch("queues.simulation.engine.decide", listen):
         try:
             result = simulate(scenario, lambda: 0.0)
@@ -55,8 +54,8 @@ def follow(world: Fields) -> Told:
     return told
 
 
-def _gang(world: World, heads: Heads, number: int) -> Waiting | None:
-    """Return the gang once it may hold."""
+def _waiting(world: World, heads: Heads, number: int) -> Waiting | None:
+    """Return a job once it may hold."""
     queues = {row.id: row for row in world.queues}
     for job_class in world.classes:
         for head in heads.users(job_class.id):
@@ -67,7 +66,7 @@ def _gang(world: World, heads: Heads, number: int) -> Waiting | None:
 
 
 def latest(world: Fields, told: Bound) -> Milliseconds:
-    """Return until when the gang must have started, whatever came since the bound was told.
+    """Return until when the job must have started, whatever came since the bound was told.
 
     While others hold before it (k > 0) what comes later may run as long as its own limit, so that D covers that too.
     """
@@ -75,6 +74,18 @@ def latest(world: Fields, told: Bound) -> Milliseconds:
     longest = max(limits) + _seconds(world["policy"].get("grace", "0s"))
     each = max(told.longest, longest * SECOND) if told.before else told.longest
     return told.eligible + (told.before + 1) * each
+
+
+def others(world: Fields) -> list[str]:
+    """Return which other jobs of the gang's team are as urgent, and fit into an empty cluster."""
+    jobs = [line["submit"] for line in world["timeline"]]
+    own = [job for job in jobs if job["team"] == "own" and job["name"] != GANG and job["priority"] == "normal"]
+    return [job["name"] for job in own if _fits(job, world["nodes"])]
+
+
+def _fits(job: Fields, nodes: list[Fields]) -> bool:
+    together = 1 if job["shape"] == "independent" else job.get("min", job.get("tasks"))
+    return bool(sum(row["count"] * (row["units"] // job["units"]) for row in nodes) >= together)
 
 
 def _seconds(text: str) -> int:
