@@ -162,7 +162,7 @@ def _read_waves(ids: Collection[int] | None) -> dict[int, Wave]:
 
 _ROWS = """
 SELECT task.wave_id, task."group", task.node_id, task.flavor_id, task.units, task.cpu_milli, task.memory,
-    task.state = 'leaving', task.eviction_id IS NOT NULL,
+    task.state = 'leaving', eviction.claimant_id IS NOT NULL,
     count(*), count(*) FILTER (WHERE task.state = 'pending'), max(eviction.at), max(task.saved_at),
     min(COALESCE(task.saved_at, task.started_at))
 FROM queues_task task LEFT JOIN queues_eviction eviction ON eviction.id = task.eviction_id

@@ -55,7 +55,8 @@ def run_cycle(clock: Clock, *, decide: Decide = REMEMBERING) -> int:
 def turn(now: datetime, decide: Decide = REMEMBERING) -> Applied:
     """Let what is due fall due, then decide once on one snapshot and write it down."""
     watch = Stopwatch()
-    timers.fire(now)
+    if timers.fire(now):
+        hints.tell_clusters()
     watch.lap("timers")
     with snapshot.load(now) as seen:
         watch.lap("load")

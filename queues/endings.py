@@ -18,7 +18,7 @@ from queues.models import Job, JobEvent, Task, Wave
 from queues.models.wave import Wish
 from queues.progress import Trouble
 from queues.states import ENDED, HOLDING, TASK_HOLDING, JobState, TaskState, WaveState
-from queues.steps import evict, record, step, step_changes, stop_waves, waits_again, waits_no_more
+from queues.steps import evict, record, step, step_changes, stop_tasks, stop_waves, waits_again, waits_no_more
 
 HELD_TASK = Task.objects.filter(wave=OuterRef("pk"), state__in=TASK_HOLDING)
 
@@ -47,8 +47,10 @@ def fail_attempt(job: Job, task: Task, *, now: datetime) -> None:
     )
 
 
-def fail_start(wave: Wave, job: Job, *, code: str, text: str, now: datetime, counts: bool) -> None:
-    """A wave could not start: its job backs off, or (a start that ``counts``, out of tries) fails.
+def fail_start(
+    wave: Wave, job: Job, *, code: str, text: str, now: datetime, counts: bool, part: Sequence[Task] = ()
+) -> None:
+    """A wave could not start, or a ``part`` of it: its job backs off, or (a start that ``counts``, out of tries) fails.
 
     Where it is surplus, the job runs on without it.
     """
@@ -79,7 +81,10 @@ def fail_start(wave: Wave, job: Job, *, code: str, text: str, now: datetime, cou
             **changes,
         )
         return
-    stop_waves(job.id, now=now, wave_id=wave.id, reason=code, message=text)
+    if part:
+        stop_tasks(wave, job, part, now=now, reason=code, message=text)
+    else:
+        stop_waves(job.id, now=now, wave_id=wave.id, reason=code, message=text)
     Job.objects.filter(id=job.id).update(**{**waits_no_more(now), **changes})
     record(job.id, now=now, event="start_failed", summary=summary, details=details)
 

@@ -108,7 +108,7 @@ def idle(now: datetime) -> dict[int, int]:
 
 def evicted_at(now: datetime) -> tuple[Milliseconds, ...]:
     """Return when tasks were evicted within the last minute, each time once for what counts as one eviction."""
-    rows = Eviction.objects.filter(at__gt=now - MINUTE, surplus=False).order_by("id")
+    rows = Eviction.objects.filter(at__gt=now - MINUTE, surplus=False, claimant__isnull=False).order_by("id")
     found = rows.values_list("at", "tasks", "wave__job__shape")
     return tuple(
         milliseconds(at) for at, tasks, shape in found for _ in range(tasks if shape == JobShape.INDEPENDENT else 1)

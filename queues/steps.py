@@ -3,6 +3,7 @@
 Zero rows updated means that another worker won, which is normal: the caller gets False and goes on.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Value
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce, Greatest
 
-from queues.models import Job, JobEvent, Task, Wave
+from queues.models import Eviction, Job, JobEvent, Task, Wave
 from queues.models.wave import Wish
 from queues.states import ENDED, HOLDING, STEPS, JobState, TaskState, WaveState
 
@@ -123,6 +124,23 @@ def stop_waves(job_id: int, *, now: datetime, wave_id: int | None = None, reason
     )
     tasks = Task.objects.filter(wave_id__in=going, state__in=[TaskState.PENDING, TaskState.RUNNING])
     tasks.update(state=TaskState.LEAVING, reason=reason, message=message)
+
+
+def stop_tasks(wave: Wave, job: Job, tasks: Sequence[Task], *, now: datetime, reason: str, message: str) -> None:
+    """Ask single tasks of a wave to go, for nobody, while its others stay: they hold until their pods are gone."""
+    row = Eviction.objects.create(
+        wave=wave,
+        claim=0,
+        rule=reason,
+        tasks=len(tasks),
+        units=sum(task.units for task in tasks),
+        lost_unit_seconds=0,
+        grace=job.grace,
+        at=now,
+        due_at=now,
+    )
+    going = Task.objects.filter(id__in=[task.id for task in tasks], state__in=[TaskState.PENDING, TaskState.RUNNING])
+    going.update(state=TaskState.LEAVING, reason=reason, message=message, eviction=row)
 
 
 def record(

@@ -70,6 +70,7 @@ def _answer(wave: Wave, job: Job, now: datetime) -> datetime | None:
     # Surplus is soft: it goes whole before a part of it holds units that it cannot use.
     alone = job.shape == JobShape.INDEPENDENT
     if alone and Task.objects.filter(wave=wave, state=TaskState.RUNNING).exists():
+        _give_up_part(wave, job, now)
         return now + LATER
     _give_up(wave, job, now)
     return wave.deadline_at
@@ -102,6 +103,20 @@ def _give_up(wave: Wave, job: Job, now: datetime) -> None:
         text = f"The cluster could not be told: {wave.wish_error or 'no worker has tried'}"
         endings.fail_start(wave, job, code=Trouble.CLUSTER_UNREACHABLE, text=text, now=now, counts=False)
         return
+    endings.fail_start(wave, job, code=Trouble.START_FAILED, text=_late(job), now=now, counts=True)
+
+
+def _give_up_part(wave: Wave, job: Job, now: datetime) -> None:
+    """End the start of those tasks whose pods are there and do not run, while others do.
+
+    What has no pod cannot be told to go: it is looked at again.
+    """
+    stuck = list(Task.objects.filter(wave=wave, state=TaskState.PENDING).exclude(pod="").order_by("id"))
+    if stuck:
+        code = Trouble.START_FAILED
+        endings.fail_start(wave, job, code=code, text=_late(job), now=now, counts=True, part=stuck)
+
+
+def _late(job: Job) -> str:
     trouble = f" ({job.reason_text})" if job.reason_text else ""
-    text = f"Did not start within {job.queue.start_limit}{trouble}"
-    endings.fail_start(wave, job, code=Trouble.START_FAILED, text=text, now=now, counts=True)
+    return f"Did not start within {job.queue.start_limit}{trouble}"

@@ -86,13 +86,14 @@ class Idle(models.Model):
 class Eviction(models.Model):
     """Tasks of a wave had to leave for a claim of ``claimant``: by which rule, and what was lost since the last save.
 
+    Without a claimant they leave for nobody, as they did not start: that is no eviction, and told like one.
     ``exact``: every set of victims was compared. ``surplus`` tasks go without its being an eviction of the job.
     ``due_at`` is set while the cluster still has to be told which single pods go; it is also the lease of the worker
     that tells it. Of a whole wave the wave's own outbox tells.
     """
 
     wave = models.ForeignKey(Wave, on_delete=models.CASCADE, related_name="evictions")
-    claimant = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="recalls")
+    claimant = models.ForeignKey(Job, null=True, on_delete=models.CASCADE, related_name="recalls")
     claim = models.BigIntegerField()
     rule = models.CharField(max_length=20)
     exact = models.BooleanField(default=True)

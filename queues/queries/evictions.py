@@ -36,7 +36,7 @@ def found_evictions(
     until: datetime | None = None,
 ) -> QuerySet[Eviction]:
     """Return the evictions of which a visible team is one side, for ``eviction_rows``."""
-    found = Eviction.objects.all()
+    found = Eviction.objects.filter(claimant__isnull=False)
     teams = visible_teams(by, Permission.VIEW_JOB)
     if team or teams.query.where:
         ids = [row.id for row in teams_seen(by, Permission.VIEW_JOB) if row.name == (team or row.name)]
@@ -92,5 +92,7 @@ def _row(row: Eviction, seen: set[int]) -> EvictionRow:
     )
 
 
-def _ref(job: Job, seen: set[int]) -> JobRef:
-    return JobRef(job=job.uid, name=job.name, team=job.team.name) if job.team_id in seen else JobRef()
+def _ref(job: Job | None, seen: set[int]) -> JobRef:
+    if job is None or job.team_id not in seen:
+        return JobRef()
+    return JobRef(job=job.uid, name=job.name, team=job.team.name)

@@ -3,9 +3,11 @@ from typing import Any
 
 import pytest
 
-from queues import timers
+from queues import snapshot, timers
 from queues.limits import back_off
-from queues.models import ClusterState, Job, Task, Wave
+from queues.models import ClusterState, Eviction, Job, Task, Wave
+from queues.promises import evicted_at
+from queues.queries import evictions
 from queues.states import JobState
 from tests.queues.lab import MINUTE, NOW, Lab
 
@@ -115,6 +117,42 @@ def test_running_tasks_of_an_independent_job_are_not_stopped_because_another_doe
 
     assert again(job).state == "admitted"
     assert Wave.objects.get().deadline_at == NOW + LIMIT + MINUTE
+
+
+def test_a_task_of_an_independent_job_whose_pod_does_not_start_leaves_while_the_others_run(lab: Lab) -> None:
+    job = starting(lab, shape="independent", tasks=3, gpus="h100:2")
+    Task.objects.filter(index=0).update(state="running", pod="zero")
+    Task.objects.filter(index=1).update(pod="one", reason="IMAGE_PULL", message="no such image")
+    Job.objects.update(reason_code="IMAGE_PULL", reason_text="no such image")
+
+    timers.fire(NOW + LIMIT)
+
+    row = Eviction.objects.get()
+    assert again(job).state == "admitted"
+    assert (job.reason_code, job.start_failures, job.backoff_until) == ("START_FAILED", 1, NOW + LIMIT + MINUTE)
+    assert list(Task.objects.order_by("index").values_list("state", "reason", "eviction")) == [
+        ("running", "", None),
+        ("leaving", "START_FAILED", row.id),
+        ("pending", "", None),
+    ]
+    assert (row.claimant, row.tasks, row.units, row.due_at) == (None, 1, 2, NOW + LIMIT)
+    assert (Wave.objects.get().state, Wave.objects.get().deadline_at) == ("admitted", NOW + LIMIT + MINUTE)
+    assert evictions(lab.root) == ()
+    assert evicted_at(NOW + LIMIT) == ()
+    with snapshot.load(NOW + LIMIT) as seen:
+        assert {(each.leaving, each.claimed) for each in seen.world.attempts} == {(True, False), (False, False)}
+
+
+def test_a_job_of_which_a_part_does_not_start_again_and_again_fails(lab: Lab) -> None:
+    job = starting(lab, shape="independent", tasks=2)
+    Task.objects.filter(index=0).update(state="running", pod="zero")
+    Task.objects.filter(index=1).update(pod="one")
+    Job.objects.update(start_failures=2)
+
+    timers.fire(NOW + LIMIT)
+
+    again(job)
+    assert (job.state, job.next_state, job.start_failures) == ("evicting", "failed", 3)
 
 
 def test_a_gang_over_its_time_limit_is_stopped_and_fails(lab: Lab) -> None:

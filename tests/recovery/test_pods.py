@@ -295,3 +295,18 @@ def test_a_gang_that_a_quota_of_others_refuses_half_its_pods_leaves_whole_and_wa
     assert "exceeded quota: theirs" in reason["summary"]
     assert (job.failures, job.start_failures) == (0, 0)
     assert scene.books() == (16, 16, 16)
+
+
+def test_a_task_whose_pod_does_not_start_leaves_while_the_others_of_its_job_run(scene: Scene) -> None:
+    job = scene.submit(shape="independent", tasks=2, gpus="h100:8", forever="1")
+    cycle.run_cycle(timezone.now)
+    scene.patch_node(scene.places(job)[0], {"spec": {"unschedulable": True}})
+    scene.until(lambda: scene.running(job) == 1 and job.waves.get().tasks.exclude(pod="").count() == 2)
+
+    no_time_to_start(job)
+    scene.until(lambda: job.waves.get().tasks.filter(state="stopped").exists())
+    scene.balance()
+
+    job.refresh_from_db()
+    assert (job.state, job.waiting_tasks, job.reason_code, job.start_failures) == ("running", 1, "START_FAILED", 1)
+    assert (scene.running(job), scene.books()) == (1, (8, 8, 8))
