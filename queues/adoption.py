@@ -6,6 +6,7 @@ The object stays theirs: it is let run and suspended again, never deleted. What 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from django.db import IntegrityError, transaction
 
@@ -14,6 +15,7 @@ from clusters.port import Offer
 from queues import spec as specs
 from queues import submission
 from queues.models import ClusterState, Job
+from queues.progress import Trouble
 from queues.states import JobState
 from queues.steps import step
 from queues.submission import Draft
@@ -27,6 +29,9 @@ SUBMITTER = "system:kubectl"
 WAITING = (JobState.QUEUED, JobState.HELD)
 OBJECT_ONCE = "job_object_once"
 MOST_ERRORS = 5
+# An object that failed while its job was leaving cannot run again.
+_TOLD = "Its object failed by itself while it was taken back, and cannot run again"
+_FAILED: dict[str, Any] = {"summary": f"Failed: {_TOLD}", "reason_code": Trouble.TASK_FAILED, "reason_text": _TOLD}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,12 +117,18 @@ def _let_go(cluster: int, view: View, uids: Collection[str] | None, now: datetim
     if uids is not None:
         rows = rows.filter(object_uid__in=uids)
     rows = rows.exclude(kind__in=view.unseen)
-    for job_id, uid, state in rows.values_list("id", "object_uid", "state"):
+    for job_id, uid, state, attempt in rows.values_list("id", "object_uid", "state", "attempt"):
         why = _why_gone(view, uid or "")
         if why is None:
             continue
+        offer = view.offers.get(uid or "")
+        failed = offer is not None and offer.failed and attempt > 1 and state == JobState.QUEUED
         with transaction.atomic():
-            if step(job_id, JobState(state), JobState.CANCELLED, now=now, event="cancelled", summary=why):
+            if failed:
+                moved = step(job_id, JobState.QUEUED, JobState.FAILED, now=now, event="failed", **_FAILED)
+            else:
+                moved = step(job_id, JobState(state), JobState.CANCELLED, now=now, event="cancelled", summary=why)
+            if moved:
                 found.jobs.add(job_id)
 
 

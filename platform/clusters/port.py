@@ -170,7 +170,8 @@ class WaveSeen:
 class Offer:
     """An object that people made and gave into a queue by a label, and that is no wave's.
 
-    ``manifest`` is what they wrote, ``refused`` what was told them about it, ``over``: it has come to its end.
+    ``manifest`` is what they wrote, ``refused`` what was told them about it, ``over``: it has come to its end, and
+    perhaps it ``failed``.
     """
 
     kind: str
@@ -182,6 +183,7 @@ class Offer:
     leaving: bool
     manifest: Mapping[str, Any]
     refused: str = ""
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,7 @@ def offer(seen: Mapping[str, Any], kind: Kind) -> Offer | None:
         uid=meta["uid"],
         suspended=paths.at(seen, kind.suspend) is True,
         over=kinds.has_succeeded(kind, seen) or kinds.has_failed(kind, seen),
+        failed=kinds.has_failed(kind, seen),
         leaving="deletionTimestamp" in meta,
         refused=annotations.get(names.ANNOTATION_REFUSED, ""),
         manifest=as_written(seen, kind),

@@ -6,6 +6,7 @@ from django.utils import timezone
 from queues import cycle, services, steps
 from queues.models import Job, Node, Task
 from queues.states import JobState
+from tests.clusters.waiting import until
 from tests.loop.adopting import Hands, job_of
 from tests.loop.stage import Stage, events, state, units_in_use
 from tests.queues import manifests
@@ -15,6 +16,14 @@ from tests.queues.manifests import steer
 @pytest.fixture
 def hands(stage: Stage) -> Hands:
     return Hands(stage)
+
+
+def fail(stage: Stage) -> None:
+    """Let the one pod that is there fail by itself."""
+    (pod,) = stage.pods()
+    body = {"status": {"phase": "Failed"}}
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+    stage.cluster.api.ask("patch", path, body=body, media="application/strategic-merge-patch+json")
 
 
 def test_a_suspended_job_with_a_queue_is_queued_and_let_run_when_admitted(stage: Stage, hands: Hands) -> None:
@@ -76,6 +85,23 @@ def test_an_evicted_job_is_suspended_and_later_runs_elsewhere(stage: Stage, hand
     assert suspended is True
     assert not first & second
     assert units_in_use() == 16
+
+
+def test_a_job_whose_object_fails_while_it_is_taken_back_has_failed(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made", notes=steer(forever="1")))
+    stage.look()
+    job = job_of("made")
+    stage.until(lambda: state(job) is JobState.RUNNING)
+
+    steps.evict(job.id, JobState.RUNNING, JobState.QUEUED, now=timezone.now(), event="evicted", summary="for a test")
+    fail(stage)
+    until(lambda: any(each["type"] == "Failed" for each in hands.get("made").get("status", {}).get("conditions", ())))
+    ended = stage.until_ended(job)
+
+    assert ended is JobState.FAILED
+    assert job.reason_text == "Its object failed by itself while it was taken back, and cannot run again"
+    assert events(job)[-2:] == ["queued", "failed"]
+    assert units_in_use() == 0
 
 
 def test_a_job_deleted_while_it_waits_is_cancelled(stage: Stage, hands: Hands) -> None:
