@@ -122,10 +122,12 @@ class Planner:
                 left += self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
 
     def _put(self, plan: Plan) -> list[Hold]:
-        """Add a plan; those on its nodes that do not bind it give way and are returned as holds."""
-        book = self._outlooks.book
+        """Add a plan; those on its nodes, or in its quota, that do not bind it give way and are returned as holds."""
+        book, plans = self._outlooks.book, self._board.plans
         whom = book.whom(plan.standing, plan.case.place, plan.priority)
         out = [row for row in book.near(plan) if not binds(row, whom)]
+        if book.guaranteed < len(plans) or book.outranks(plan.case.place, plan.priority):
+            out += [row for row in plans if row not in out and row.robs(plan) and not binds(row, whom)]
         for row in out:
             self._drop(row)
         book.add(plan)

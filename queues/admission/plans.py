@@ -117,6 +117,13 @@ class Plan:
             return True
         return all(after <= known[1].get(node, after) for node, after in self.lines[flavor].after(place, units))
 
+    def robs(self, later: "Plan") -> bool:
+        """Whether the job, started as planned, would leave a later planned start without its quota or its guarantee."""
+        if self.at is None or later.at is None or self.at >= later.at or self.job in later.counted:
+            return False
+        place = self.case.place
+        return self.in_use_at(later.at) and not all(later.leaves(place, *need) for need in self.option.needs)
+
     def most(self, flavor: int) -> dict[int, int]:
         """Return up to which usage it finds its quota and its guarantee, by team; one that is short binds nobody."""
         line, place = self.lines.get(flavor), self.case.place
