@@ -128,6 +128,7 @@ class Claims:
             return False
         elsewhere = replace(claim, placed=board.place(asker, option), flavors=option.flavors)
         self._admit(asker, option, elsewhere, board.classes[claim.job_class])
+        board.gone_elsewhere(claim)
         return True
 
     def _admit(self, asker: Asker, option: Option, claim: Claim, job_class: JobClass) -> None:

@@ -120,6 +120,10 @@ class Reserving(Binding):
                 self.shift(node, minus(self._reduced.get(node, NOTHING), reduced))
                 self._reduced[node] = reduced
 
+    def gone_elsewhere(self, claim: Claim) -> None:
+        """Give back what a claim that stepped aside kept reserved."""
+        self._settle(row.node for row in claim.placed)
+
     def _claim(self, claim: Claim, sign: int) -> None:
         self.turn += 1
         option = self.option_of(claim)
