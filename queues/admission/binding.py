@@ -1,9 +1,13 @@
 """What planned starts and keeps leave to others (SEMANTICS 7): who is bound by which, and what is free for whom."""
 
+from bisect import bisect_left
+
 from queues.admission.frame import Frame
+from queues.admission.margins import Margins
 from queues.admission.nodes import Ground, Room, survey
 from queues.admission.placement import fits
 from queues.admission.plans import Asker, Case, Plan
+from queues.admission.quota import ROOT
 from queues.admission.rooms import least, minus, negative, rooms
 from queues.admission.settled import Settled
 from queues.admission.shapes import Needs, Option
@@ -30,7 +34,11 @@ class Binding(Usage):
         self._seen: list[Plan] = []
         self._planned: dict[int, Plan] = {}
         self._plans_on: dict[int, list[Plan]] = {}
-        self._binding: dict[tuple[int, int, Milliseconds | None, int | None], list[Plan]] = {}
+        self._least_urgent: dict[int, int] = {}
+        self._times: list[Milliseconds] = []
+        self._within: set[int | None] = set()
+        self._margins: Margins | None = None
+        self._binding: dict[tuple[object, int | None, tuple[int, ...] | None], frozenset[int]] = {}
         self._views: dict[tuple[bool, frozenset[int]], Ground] = {}
 
     def could(self, case: Case, option: Option) -> bool:
@@ -43,19 +51,46 @@ class Binding(Usage):
             return False
         if not self.plans and not self.kept:
             return fits(self.ground, option)
-        binding = self.binding(asker, option)
-        return self.leaves_quota(asker, option, binding) and fits(self.view(asker, option), option)
+        return self._spares_quota(asker, option) and fits(self.view(asker, option), option)
+
+    def _spares_quota(self, asker: Asker, option: Option) -> bool:
+        """Whether the planned starts that bind the job would still find their quota with the ask in use."""
+        self._look_at_plans()
+        if self._margins is None:
+            self._margins = Margins()
+            for plan in self.plans:
+                self._margins.add(plan)
+        tight = self._margins.tight((*self.tree.path[asker.case.place], ROOT), option.needs)
+        if not tight:
+            return True
+        inside = self.inside_at(asker.case, option)
+        return all(
+            plan.job == asker.job or not self._binds(plan, asker, inside) or self.leaves_quota(asker, option, [plan])
+            for plan in tight
+        )
 
     def binding(self, asker: Asker, option: Option) -> list[Plan]:
         """Return the planned starts that the job may not delay (SEMANTICS 7)."""
+        jobs = self._binding_jobs(asker, option)
+        return [plan for plan in self.plans if plan.job in jobs] if jobs else []
+
+    def _binding_jobs(self, asker: Asker, option: Option) -> frozenset[int]:
+        """Return whose planned starts bind the job; found once for all to whom the same can be said."""
         if not self.plans:
-            return []
+            return frozenset()
         self._look_at_plans()
-        key = (asker.case.place, asker.priority, asker.ends, self.inside_at(asker.case, option))
+        inside, place = self.inside_at(asker.case, option), asker.case.place
+        outranks = asker.priority > self._least_urgent.get(place, asker.priority)
+        key = (
+            (place, asker.priority) if outranks else None,
+            None if asker.ends is None else bisect_left(self._times, asker.ends),
+            None if inside is None else tuple([node for node in self.tree.path[inside][1:] if node in self._within]),
+        )
         known = self._binding.get(key)
         if known is None:
-            known = self._binding[key] = [plan for plan in self.plans if self._binds(plan, asker, key[3])]
-        return known if asker.job not in self._planned else [plan for plan in known if plan.job != asker.job]
+            found = frozenset(plan.job for plan in self.plans if self._binds(plan, asker, inside))
+            known = self._binding[key] = found
+        return known - {asker.job} if asker.job in known else known
 
     def _look_at_plans(self) -> None:
         """Find plans by job and node; plans only come at the end of their list, and where one goes it is a new one."""
@@ -63,10 +98,21 @@ class Binding(Usage):
             self._seen = self.plans
             self._planned = {plan.job: plan for plan in self.plans}
             self._plans_on = {}
+            self._least_urgent = {}
             for plan in self.plans:
                 for node in plan.needs:
                     self._plans_on.setdefault(node, []).append(plan)
+                place = plan.case.place
+                self._least_urgent[place] = min(plan.priority, self._least_urgent.get(place, plan.priority))
+            self._times = sorted({plan.at for plan in self.plans if plan.at is not None})
+            self._within = {plan.node for plan in self.plans}
             self._binding.clear()
+            self._margins = None
+
+    def _change_plan(self, plan: Plan, place: int, units: dict[int, int], sign: int) -> None:
+        """Count units in or out of the quota that a planned start will find."""
+        plan.change(place, units, sign)
+        self._margins = None
 
     def _binds(self, plan: Plan, asker: Asker, inside: int | None) -> bool:
         if plan.at is not None and asker.ends is not None and asker.ends <= plan.at:
@@ -89,15 +135,17 @@ class Binding(Usage):
 
     def view(self, asker: Asker, option: Option, *, everything: bool = False) -> Ground:
         """Return what is free for this asker, less what is kept or held against it (``everything``: anybody)."""
-        binding = self.plans if everything else self.binding(asker, option)
+        self._look_at_plans()
+        binding = frozenset(self._planned) if everything else self._binding_jobs(asker, option)
         keeps = bool(self.kept) and (everything or self.minds_keeps(asker, option))
         if not binding and not keeps:
             return self.ground
-        key = (keeps, frozenset(plan.job for plan in binding))
+        key = (keeps, binding)
         known = self._views.get(key)
         if known is None:
             known = self._views[key] = self.ground.copy()
-            touched = {node for plan in binding for node in plan.needs} | (set(self.kept) if keeps else set())
+            touched = {node for job in binding for node in self._planned[job].needs}
+            touched.update(self.kept if keeps else ())
             for node in sorted(touched):
                 self._look(known, key, node)
         return known
@@ -177,7 +225,7 @@ class Binding(Usage):
                 self.squeezed += 1
                 before = plan.grip()
                 if job not in plan.counted:
-                    plan.change(case.place, dict(option.needs), sign)
+                    self._change_plan(plan, case.place, dict(option.needs), sign)
                 if sign < 0 or plan.grip() != before:
                     self.turn += 1
                 for node, room in rooms(option, placed).items():

@@ -5,11 +5,12 @@ A new plan changes only the quota and the nodes that it takes: nothing that was 
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from queues.admission.board import Board
 from queues.admission.futures import Future, Futures
+from queues.admission.margins import Margins
 from queues.admission.nodes import Ground, Room
 from queues.admission.placement import fits, witness
 from queues.admission.plans import Case, Plan
@@ -55,7 +56,7 @@ class Book:
         self.times: list[Milliseconds] = []
         self.on: dict[int, list[Plan]] = {}
         self._of: dict[int, Plan] = {}
-        self._margins: dict[tuple[int, int], list[tuple[int, int, Plan]]] = {}
+        self._margins = Margins()
         self._number: dict[Plan, int] = {}
         self._urgent: dict[int, Counter[int]] = {}
         self._at: Counter[Milliseconds] = Counter()
@@ -64,11 +65,10 @@ class Book:
 
     def add(self, plan: Plan) -> None:
         """Write down a plan."""
-        number = self._number[plan] = len(self.log)
+        self._number[plan] = len(self.log)
         self._of[plan.job] = plan
         self._count(plan, 1)
-        for flavor, place, margin in _margins(plan):
-            insort(self._margins.setdefault((flavor, place), []), (margin, number, plan))
+        self._margins.add(plan)
         for node in plan.needs:
             self.on.setdefault(node, []).append(plan)
         if plan.at is not None and self._at[plan.at] == 1:
@@ -77,11 +77,10 @@ class Book:
 
     def drop(self, plan: Plan) -> None:
         """Strike a plan out."""
-        number = self._number.pop(plan)
+        del self._number[plan]
         del self._of[plan.job]
         self._count(plan, -1)
-        for flavor, place, margin in _margins(plan):
-            self._margins[flavor, place].remove((margin, number, plan))
+        self._margins.drop(plan)
         for node in plan.needs:
             self.on[node].remove(plan)
         if plan.at is not None and not self._at[plan.at]:
@@ -105,14 +104,7 @@ class Book:
 
     def tight(self, places: Iterable[int], needs: Needs) -> set[Plan]:
         """Return the plans that may lack quota with these needs more in use in all these teams."""
-        found = set()
-        for flavor, units in needs:
-            for place in places:
-                for margin, _, plan in self._margins.get((flavor, place), ()):
-                    if margin >= units:
-                        break
-                    found.add(plan)
-        return found
+        return self._margins.tight(places, needs)
 
     def near(self, plan: Plan) -> list[Plan]:
         """Return the plans with nodes in common with another, in the order in which they were made."""
@@ -128,13 +120,6 @@ class Book:
     def outranks(self, place: int, priority: int) -> bool:
         """Whether a team has planned the start of a job that is less urgent."""
         return any(other < priority for other in self._urgent.get(place, ()))
-
-
-def _margins(plan: Plan) -> Iterator[tuple[int, int, int]]:
-    """Yield, by flavor and team, how many units more in use leave a plan its quota."""
-    for flavor, line in plan.lines.items():
-        for place, most in plan.most(flavor).items():
-            yield flavor, place, most - line.usage[place]
 
 
 class View:

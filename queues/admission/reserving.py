@@ -205,7 +205,7 @@ class Reserving(Binding):
         place = self.tree.number[attempt.team]
         for plan in self.plans:
             if plan.outlasted_by(attempt.ends_by) and not soft:
-                plan.change(place, units_of(attempt, placed), -1)
+                self._change_plan(plan, place, units_of(attempt, placed), -1)
                 for node, room in rooms_of(attempt, placed).items():
                     plan.free(node, room)
         self._leave(attempt, placed, soft=soft)
