@@ -257,6 +257,26 @@ def test_a_planned_start_is_counted_once_in_each_future_and_not_again_for_each_l
     assert few["set"] < many["set"] <= 6 * few["set"]
 
 
+def delaying(askers: int) -> tuple[World, SimpleHeads]:
+    """Many planned starts, one of them on a node with room now, and teams that would delay it if they took that."""
+    site, here = holding(32), (("here", "yes"),)
+    [node] = site.node(8, labels=here)
+    site.runs(site.team(4), node, units=4, ends_by=NOW + HOUR)
+    site.waits(site.team(8), 8, gang=1, minutes=31, limit=HOUR, labels=here)
+    held = decide(site.world(), site.heads()).holds
+    for _ in range(askers):
+        site.waits(site.team(0), 1, gang=1, limit=10 * HOUR, labels=here)
+    return replace(site.world(), holds=held), site.heads()
+
+
+def test_not_every_job_asks_all_planned_starts_whether_it_would_delay_them() -> None:
+    few, many = steps(*delaying(2)), steps(*delaying(32))
+
+    assert (few["admit"], many["admit"]) == (0, 0)
+    assert few["_spares_quota"] < many["_spares_quota"]
+    assert (few["leaves"], few["_binds"]) == (many["leaves"], many["_binds"])
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_remembered_or_not_asked_changes_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     winner = Tournament.winner
