@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from queues.admission.reasons import Code
 from queues.simulation.reading import Field
 
+AFTER_RELEASE = (
+    "UNSCHEDULABLE", "IMAGE_PULL", "K8S_QUOTA", "K8S_REJECTED", "NAME_CONFLICT", "NODE_LOST", "DELETED_OUTSIDE",
+    "START_FAILED", "TIMED_OUT", "CLUSTER_UNREACHABLE",
+)  # fmt: skip
+"""Codes that a decision never gives; one of them may stand in a list of acceptable ones."""
 FIELDS = (
     "at", "job", "state", "units", "on", "reason", "reserved", "team", "flavor", "used", "borrowed", "available",
     "node", "count", "equals", "min", "max", "evictions", "of", "starts", "within", "always",
@@ -167,7 +172,7 @@ def _of_job(item: Field, fields: Mapping[str, Field], names: Names) -> tuple[str
     if "reason" in fields:
         reason = fields["reason"]
         rows = reason.items() if reason.is_list else [reason]
-        values["reason"] = [row.choice(list(Code)) for row in rows]
+        values["reason"] = [row.choice([*Code, *AFTER_RELEASE]) for row in rows]
     return _job(item, fields, names), values
 
 

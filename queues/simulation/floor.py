@@ -201,6 +201,7 @@ class Floor(Stage):
         if run.id not in self.runs or run.leaving or run.ends != self.now:
             return
         if run.end_state is State.FAILED:
+            run.job.timed_out = True
             self._let_go(run, State.FAILED)
         else:
             self._finish(run, run.end_state)

@@ -70,6 +70,7 @@ class Job:
     held: bool = False
     ended: State | None = None
     failed_tasks: bool = False
+    timed_out: bool = False
     closing: State | None = None
     evictions: int = 0
     idle: int = 0

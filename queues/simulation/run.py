@@ -8,7 +8,7 @@ from queues.admission.quota import Tree, in_use
 from queues.simulation.checks import Breach, Watch
 from queues.simulation.engine import Engine, Event
 from queues.simulation.expectations import Always, Expectation
-from queues.simulation.jobs import Job
+from queues.simulation.jobs import Job, State
 from queues.simulation.scenario import GroupSpec, Scenario
 
 MOST_TIMERS = 1000
@@ -167,7 +167,7 @@ class Simulation:
             "state": job.state.value,
             "units": self._engine.units(job),
             "on": sorted(on),
-            "reason": self._engine.reason(job),
+            "reason": "TIMED_OUT" if job.state is State.FAILED and job.timed_out else self._engine.reason(job),
             "reserved": self._engine.reserved(job),
         }
 
