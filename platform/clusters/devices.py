@@ -2,11 +2,11 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from threading import Lock
 from typing import Any, TypeAlias
 
-from clusters import answers, classes, manifests, names
+from clusters import answers, classes, manifests, names, quantities
 from clusters.asking import Asker, Failure, Json, path_of
 from clusters.port import ClusterError, DevicesSeen, GroupSpec, Launch, NotThere, Refused, Unreachable
 
@@ -17,6 +17,8 @@ SLICES = "resourceslices"
 BY_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 # Driver, pool, and name in the pool.
 Device: TypeAlias = tuple[str, str, str]
+# Driver, pool, set of counters, and counter.
+Share: TypeAlias = tuple[str, str, str, str]
 # The newest first; what we read of them is the same in all.
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 # In these claims have the form that we write.
@@ -74,8 +76,9 @@ class Devices:
         return self._count(self._places, self._resources)
 
     def taken(self) -> dict[str, dict[str, int]]:
-        """Return how many of these others hold by claims, by node and resource."""
-        return self._count(self._held & self._places.keys(), self._resources)
+        """Return how many of these others hold by claims, or keep from anybody by what they hold of the same cards."""
+        held = self._held & self._places.keys()
+        return self._count(held | blocked(self._slices.values(), self._places, held), self._resources)
 
     def ensure_served(self) -> None:
         """Raise Refused where the cluster knows no claims as we write them, Unreachable where it does not say."""
@@ -171,17 +174,31 @@ class Devices:
 
 def places(specs: Iterable[Json]) -> dict[Device, tuple[str, Json]]:
     """Return the node of each device of slices' specs, and the device; those of no single node are left out."""
-    specs = list(specs)
-    newest: Counter[tuple[str, str]] = Counter()
-    for spec in specs:
-        newest[_pool(spec)] = max(newest[_pool(spec)], _generation(spec))
-    return {
-        (*_pool(spec), device["name"]): (node, device)
-        for spec in specs
-        # While a driver replaces a pool, slices of the old generation are still there and mean nothing.
-        if _generation(spec) == newest[_pool(spec)]
-        for node, device in _nodes(spec)
+    return {(*_pool(spec), device["name"]): (node, device) for spec in _newest(specs) for node, device in _nodes(spec)}
+
+
+def blocked(
+    specs: Iterable[Json], there: Mapping[Device, tuple[str, Json]], held: Collection[Device]
+) -> frozenset[Device]:
+    """Return the devices that nobody holds and nobody can get, since what is held of their card leaves too little.
+
+    Cards and their partitions are devices of one pool that consume the same counters.
+    """
+    left: dict[Share, int] = {
+        (*_pool(spec), group["name"], name): quantities.milli(counter["value"])
+        for spec in _newest(specs)
+        for group in spec.get("sharedCounters") or ()
+        for name, counter in (group.get("counters") or {}).items()
     }
+    needs = {device: dict(_needs(device, found)) for device, (_, found) in there.items()}
+    for device in held:
+        for share in needs.get(device, {}).keys() & left.keys():
+            left[share] -= needs[device][share]
+    return frozenset(
+        device
+        for device, wanted in needs.items()
+        if device not in held and any(wanted[share] > left[share] for share in wanted.keys() & left.keys())
+    )
 
 
 def allocated(claims: Iterable[Json]) -> Iterator[Device]:
@@ -197,6 +214,23 @@ def allocated(claims: Iterable[Json]) -> Iterator[Device]:
             for result in (allocation.get("devices") or {}).get("results") or ():
                 if not result.get("adminAccess"):
                     yield result["driver"], result["pool"], result["device"]
+
+
+def _newest(specs: Iterable[Json]) -> list[Json]:
+    """Leave out slices of an old generation: while a driver replaces a pool they are still there and mean nothing."""
+    found = list(specs)
+    newest: Counter[tuple[str, str]] = Counter()
+    for spec in found:
+        newest[_pool(spec)] = max(newest[_pool(spec)], _generation(spec))
+    return [spec for spec in found if _generation(spec) == newest[_pool(spec)]]
+
+
+def _needs(device: Device, found: Json) -> Iterator[tuple[Share, int]]:
+    """Yield how much of each counter of its pool a device takes."""
+    driver, pool, _ = device
+    for each in (found.get("basic") or found).get("consumesCounters") or ():
+        for name, counter in (each.get("counters") or {}).items():
+            yield (driver, pool, each["counterSet"], name), quantities.milli(counter["value"])
 
 
 def _nodes(spec: Json) -> Iterator[tuple[str, Json]]:

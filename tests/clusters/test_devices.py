@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from clusters.asking import Asker, Failure
-from clusters.devices import BY_LIMITS, Devices, allocated, places
+from clusters.devices import BY_LIMITS, Devices, allocated, blocked, places
 from clusters.kube import KubeCluster
 from clusters.names import LABEL_WAVE
 from clusters.port import GroupSpec, Launch, Refused, TaskSpec, Unreachable
@@ -31,6 +31,8 @@ class Server:
     ) -> None:
         self.versions, self.status, self.claims = versions, status, claims or []
         self.asked: list[str] = []
+        self.slices: list[dict[str, Any]] = [piece()]
+        self.classes: list[dict[str, Any]] = []
 
     def ask(self, _verb: str, path: str, **_: Any) -> Any:  # noqa: ANN401  a decoded answer
         self.asked.append(path)
@@ -46,7 +48,8 @@ class Server:
             raise Failure(self.status, json.dumps({"message": RIGHT}).encode(), {})
         if path.endswith("/resourceclaims"):
             return {"items": self.claims, "metadata": {"resourceVersion": "7"}}
-        return {"items": [piece()], "metadata": {"resourceVersion": "7"}}
+        items = self.classes if path.endswith("/deviceclasses") else self.slices
+        return {"items": items, "metadata": {"resourceVersion": "7"}}
 
 
 @pytest.fixture
@@ -149,6 +152,72 @@ def test_a_device_is_held_by_whoever_claims_it_but_for_lookers_and_pods_that_are
     )
 
     assert list(found) == [("gpu.a", "n1", "d0"), ("gpu.a", "n1", "d1")]
+
+
+def part(name: str, card: str, memory: str, slices: str) -> dict[str, Any]:
+    """Return a card, or a partition of one, that takes so much of the card."""
+    counters = {"memory": {"value": memory}, "slices": {"value": slices}}
+    kind = {"type": {"string": "gpu" if name == card else "mig"}}
+    return {"name": name, "attributes": kind, "consumesCounters": [{"counterSet": card, "counters": counters}]}
+
+
+def partitioned() -> dict[str, Any]:
+    """Return a slice of two cards of 80 GiB and 7 slices, the first of which may be cut into 4 and 3 slices or 1."""
+    whole = {"memory": {"value": "80Gi"}, "slices": {"value": "7"}}
+    cards = [part(card, card, "80Gi", "7") for card in ("gpu-0", "gpu-1")]
+    cuts = [part("four", "gpu-0", "40Gi", "4"), part("three", "gpu-0", "40Gi", "3"), part("one", "gpu-0", "10Gi", "1")]
+    return piece(devices=[*cards, *cuts], sharedCounters=[{"name": c, "counters": whole} for c in ("gpu-0", "gpu-1")])
+
+
+@pytest.mark.parametrize(
+    ("held", "lost"),
+    [
+        ((), set()),
+        (("gpu-0",), {"four", "three", "one"}),
+        (("four",), {"gpu-0"}),
+        (("four", "three"), {"gpu-0", "one"}),
+        (("three", "one"), {"gpu-0", "four"}),
+        (("gpu-1",), set()),
+    ],
+)
+def test_what_is_held_of_a_card_keeps_from_anybody_what_no_longer_fits_beside_it(
+    held: tuple[str, ...], lost: set[str]
+) -> None:
+    specs = [partitioned()["spec"]]
+
+    found = blocked(specs, places(specs), {("gpu.a", "n1", name) for name in held})
+
+    assert {name for _, _, name in found} == lost
+
+
+def test_a_card_of_which_somebody_holds_a_partition_is_taken_from_the_class_of_whole_cards(
+    devices: Callable[[Server], Devices],
+) -> None:
+    server = Server(("v1",), claims=[claim("four"), claim("three")])
+    server.slices = [partitioned()]
+    conditions = ("device.driver == 'gpu.a' && device.attributes['gpu.a'].type == ", "'gpu'", "'mig'")
+    server.classes = [
+        {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": conditions[0] + value}}]}}
+        for name, value in zip(("whole", "cut"), conditions[1:], strict=True)
+    ]
+    read = devices(server)
+
+    read.listed()
+    by_driver, offered, taken = read.claimed(), read.offered(), read.taken()
+
+    whole, cut = (f"deviceclass.resource.kubernetes.io/{name}" for name in ("whole", "cut"))
+    assert by_driver == {"n1": {"gpu.a": 2}}
+    assert offered == {"n1": {whole: 2, cut: 3}}
+    assert taken == {"n1": {whole: 1, cut: 3}}
+
+
+def test_the_devices_of_all_requests_of_a_claim_are_held() -> None:
+    several = claim("d0", request="big")
+    results = several["status"]["allocation"]["devices"]["results"]
+    results += claim("d1", request="small/first")["status"]["allocation"]["devices"]["results"]
+    results += claim("d2", request="look", adminAccess=True)["status"]["allocation"]["devices"]["results"]
+
+    assert list(allocated([several])) == [("gpu.a", "n1", "d0"), ("gpu.a", "n1", "d1")]
 
 
 def test_claims_are_counted_where_their_devices_are(devices: Callable[[Server], Devices]) -> None:
