@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from queues.admission.world import HOUR, MINUTE, Group, Hold, JobShape, Placed, Quota, Standing
 from tests.admission.site import NOW, Decided, Site
 
@@ -329,3 +331,51 @@ def test_what_a_planned_start_leaves_of_its_node_is_for_anybody_however_long() -
     job = site.waits(borrower)
 
     assert site.decide().started() == [job]
+
+
+@pytest.mark.parametrize("limits", [{"per_user_limit": 2}, {"queue_limit": 2}])
+def test_a_persons_second_hold_starts_when_the_first_has_left_room_in_their_limit(limits: dict[str, int]) -> None:
+    site = Site()
+    site.node(4)
+    site.node(2)
+    team, other = site.team(4, **limits), site.team(2)  # type: ignore[arg-type]
+    for user in (8, 9):
+        site.runs(team, 1, units=2, user=user, ends_by=NOW + HOUR)
+    site.runs(other, 2, units=2, ends_by=NOW + 2 * HOUR)
+    first = site.waits(team, 2, gang=1, minutes=50, limit=30, user=1)
+    second = site.waits(team, 2, gang=1, minutes=40, limit=30, user=1, cpu=1)
+
+    assert planned(site.decide()) == {first: (NOW + HOUR, [1]), second: (NOW + 2 * HOUR, [2])}
+
+
+@pytest.mark.parametrize(("limit", "at"), [(60, 1), (61, 3), (None, 3)])
+def test_a_persons_second_hold_starts_before_the_first_where_it_ends_in_time(limit: int | None, at: int) -> None:
+    site = Site()
+    for units, label in ((2, "a"), (2, "b"), (1, "c")):
+        site.node(units, labels=((label, "yes"),))
+    team, other = site.team(4, per_user_limit=2), site.team(1)
+    for node, hours in ((1, 2), (2, 1)):
+        site.runs(team, node, units=2, user=7 + node, ends_by=NOW + hours * HOUR)
+    site.runs(other, 3, ends_by=NOW + 3 * HOUR)
+    first = site.waits(team, 2, gang=1, minutes=50, limit=30, user=1, labels=(("a", "yes"),))
+    second = site.waits(team, 2, gang=1, minutes=40, limit=limit, user=1, labels=(("b", "yes"),))
+
+    assert planned(site.decide()) == {first: (NOW + 2 * HOUR, [1]), second: (NOW + at * HOUR, [2])}
+
+
+def test_a_borrowers_hold_takes_nothing_that_another_team_keeps() -> None:
+    site = Site()
+    labels = (("ib", "yes"),)
+    site.node(2, labels=labels)
+    site.node(1, labels=labels)
+    site.node(1)
+    keeping, other, borrower = site.team(3), site.team(1), site.team()
+    site.runs(keeping, 1, ends_by=NOW + HOUR)
+    site.runs(other, 2, ends_by=NOW + 2 * HOUR)
+    keeper = site.waits(keeping, 2, gang=1, minutes=1)
+    job = site.waits(borrower, gang=1, minutes=50, labels=labels)
+
+    decided = site.decide()
+
+    assert [(row.job, [placed.node for placed in row.placed]) for row in decided.outcome.keeps] == [(keeper, [1])]
+    assert planned(decided) == {job: (NOW + 2 * HOUR, [2])}

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from queues.admission.reasons import Code
 from queues.admission.world import HOUR, JobShape, Quota
 from tests.admission.site import NOW, Decided, Site
@@ -67,32 +69,38 @@ def test_who_is_inside_a_pool_but_above_its_own_limit_neither_keeps_nor_stops_ot
 
 
 def passed(site: Site, *, limit: int | None = None) -> tuple[int, int]:
-    """Let a team's guarantee have room for two jobs that may hold, but not for both beside what runs; return them."""
-    site.node(8)
-    team = site.team(4)
-    site.team(4)
-    site.queues.append(replace(site.queues[0], id=3, per_user_limit=limit))
-    site.runs(team, 1, user=1)
-    first = site.waits(team, 2, gang=1, minutes=60, user=1)
+    """Let two jobs of a team hold whose guarantee has room for either, in the order of their holds; return them."""
+    site.node(2, count=3)
+    site.team(2)
+    site.queues.append(replace(site.queues[0], id=2, per_user_limit=limit))
+    first = site.waits(1, gang=1, minutes=40, user=1)
+    second = site.waits(1, 2, gang=1, minutes=50, user=2, queue=2)
     site.holds_on(first, 1, at=NOW + HOUR)
-    return first, site.waits(team, 2, gang=1, minutes=50, user=2, queue=3)
+    site.holds_on(second, 2, at=NOW + HOUR)
+    return first, second
 
 
-def test_who_keeps_behind_a_hold_that_starts_in_the_same_cycle_starts_as_well_where_there_is_room() -> None:
+@pytest.mark.parametrize("limit", [None, 2])
+def test_who_keeps_behind_a_hold_that_starts_in_the_same_cycle_starts_as_well_where_there_is_room(
+    limit: int | None,
+) -> None:
     site = Site()
-    first, second = passed(site)
+    first, second = passed(site, limit=limit)
 
     decided = site.decide()
 
-    # The second has the turn, as its user has nothing in use, but would push the first out of the guarantee of 4.
-    assert [(row.job, row.borrowed) for row in decided.outcome.admissions] == [(first, False), (second, True)]
+    # The second waits longer and has the turn, but would push the first, whose hold comes first, out of the guarantee.
+    assert [row.job for row in decided.outcome.keeps] == [second]
+    started = [(row.job, row.job_class, row.borrowed) for row in decided.outcome.admissions]
+    assert started == [(first, 1, False), (second, 2, True)]
     assert decided.outcome.holds == ()
 
 
 def test_a_planned_start_of_this_moment_waits_for_its_users_limit() -> None:
     site = Site()
     first, second = passed(site, limit=2)
-    site.runs(1, 1, user=2, queue=3, leaving=True)
+    site.teams[0] = replace(site.teams[0], quotas=(Quota(flavor=1, guaranteed=3),))
+    site.runs(1, 3, user=2, queue=2, leaving=True)
 
     decided = site.decide()
 
