@@ -80,7 +80,11 @@ def release_due(clock: Clock, *, clusters: Mapping[str, Cluster], fences: Fences
                 more = bool(telling and len(telling.waves) == BATCH) or kept == tails.BATCH
             if before is not None:
                 more |= write(run.end(before), lease=before.lease, now=clock())
-    return told + removals.remove_due(clock, clusters=clusters)
+        more = True
+        while more:
+            removed = removals.remove_due(clock, clusters=clusters, each=run.each)
+            told, more = told + removed, removed == removals.BATCH and clock() < end
+    return told
 
 
 def take(now: datetime, lease: datetime) -> list[Wave]:

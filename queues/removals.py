@@ -5,7 +5,7 @@ it never comes, its wave goes whole.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -26,15 +26,24 @@ LATER = timedelta(seconds=60)
 BATCH = 64
 FIRM_GRACE_SECONDS = 1
 
+Each = Callable[[Callable[[Eviction], Exception | None], Sequence[Eviction]], Sequence[Exception | None]]
 
-def remove_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster]) -> int:
-    """Tell the clusters which pods have to go; return how many evictions were told."""
+
+def remove_due(clock: Callable[[], datetime], *, clusters: Mapping[str, Cluster], each: Each) -> int:
+    """Tell the clusters which pods have to go, ``each`` doing several at once; return how many evictions were told."""
     lease = clock() + LEASE
     rows = take(clock(), lease)
+    pods = _pods(rows)
+
+    def tell(row: Eviction) -> Exception | None:
+        return _tell(row, pods[row.id], clusters, clock())
+
+    told = [row for row in rows if pods[row.id] and row.wave.state not in {WaveState.EVICTING, WaveState.ENDED}]
+    errors = dict(zip((row.id for row in told), each(tell, told), strict=True))
     for row in rows:
-        after, failed = _tell(row, clusters, clock())
+        after = _after(row, pods[row.id], errors[row.id], clock()) if row.id in errors else None
         standing = Eviction.objects.filter(id=row.id, due_at=lease)
-        standing.update(due_at=after, tries=F("tries") + int(failed))
+        standing.update(due_at=after, tries=F("tries") + int(errors.get(row.id) is not None))
     return len(rows)
 
 
@@ -51,28 +60,48 @@ def take(now: datetime, lease: datetime) -> list[Eviction]:
     return list(rows)
 
 
-def _tell(row: Eviction, clusters: Mapping[str, Cluster], now: datetime) -> tuple[datetime | None, bool]:
-    """Tell one; return when it is due again, and whether the cluster could not be told."""
+def _pods(rows: Sequence[Eviction]) -> dict[int, list[tuple[str, str]]]:
+    """Return names and UIDs of the pods that still have to go, by eviction; no name: it is not known yet."""
+    found: dict[int, list[tuple[str, str]]] = {row.id: [] for row in rows}
+    waves = {row.id: row.wave_id for row in rows}
+    leaving = Task.objects.filter(eviction__in=found, state=TaskState.LEAVING).order_by("pod", "id")
+    for eviction, wave, pod, uid in leaving.values_list("eviction", "wave", "pod", "pod_uid"):
+        if wave == waves[eviction]:
+            found[eviction].append((pod, uid))
+    return found
+
+
+def _tell(
+    row: Eviction, pods: Sequence[tuple[str, str]], clusters: Mapping[str, Cluster], now: datetime
+) -> Exception | None:
+    """Tell one; return why its cluster could not be told. Only the network is used."""
     wave = row.wave
-    leaving = Task.objects.filter(wave=wave, eviction=row, state=TaskState.LEAVING).order_by("pod")
-    pods = list(leaving.values_list("pod", "pod_uid"))
-    if not pods or wave.state in {WaveState.EVICTING, WaveState.ENDED}:
-        return None, False
     known = {pod: uid for pod, uid in pods if pod}
-    late = row.at + row.grace + GOING_SLACK
-    grace = FIRM_GRACE_SECONDS if late <= now else None
+    grace = FIRM_GRACE_SECONDS if _late(row) <= now else None
     try:
         cluster = clusters[wave.cluster.name]
         cluster.stop_pods(namespace_of(wave.job.team.name), known, grace_seconds=grace)
     except (ClusterError, KeyError) as error:
         log.warning("cluster %s: pods of wave %s could not be told to go: %s", wave.cluster.name, wave.uid, error)
-        return now + min(timedelta(seconds=2 ** min(row.tries, 6)), LATER), True
-    if len(known) < len(pods) and late <= now:
+        return error
+    return None
+
+
+def _after(row: Eviction, pods: Sequence[tuple[str, str]], error: Exception | None, now: datetime) -> datetime | None:
+    """Return when one that was told is due again."""
+    if error is not None:
+        return now + min(timedelta(seconds=2 ** min(row.tries, 6)), LATER)
+    late = _late(row)
+    if all(pod for pod, _ in pods):
+        return max(late, now + LATER)
+    if late <= now:
         _stop_whole(row, now)
-        return None, False
-    if len(known) < len(pods):
-        return now + SOON, False
-    return max(late, now + LATER), False
+        return None
+    return now + SOON
+
+
+def _late(row: Eviction) -> datetime:
+    return row.at + row.grace + GOING_SLACK
 
 
 def _stop_whole(row: Eviction, now: datetime) -> None:

@@ -1,12 +1,15 @@
 """The outbox of single tasks that leave: what a cluster is told, and when again."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from threading import Barrier
 from typing import cast
 
 from clusters.port import Cluster, Unreachable
 from queues.models import Eviction, Task, Wave
 from queues.removals import remove_due
+from queues.underway import Run
 from tests.queues.lab import MINUTE, NOW, Lab
 
 SECOND = timedelta(seconds=1)
@@ -48,7 +51,9 @@ def leaving(lab: Lab, *pods: str) -> Eviction:
 
 
 def remove(fake: Fake, now: datetime = NOW) -> int:
-    return remove_due(lambda: now, clusters={"default": cast("Cluster", fake)})
+    with ThreadPoolExecutor(4) as threads:
+        run = Run(lambda: now, threads)
+        return remove_due(lambda: now, clusters={"default": cast("Cluster", fake)}, each=run.each)
 
 
 def due(row: Eviction) -> datetime | None:
@@ -128,3 +133,20 @@ def test_what_a_killed_worker_had_leased_is_told_by_another(lab: Lab) -> None:
     early, late = remove(fake), remove(fake, NOW + 10 * SECOND)
 
     assert (early, late, len(fake.told)) == (0, 1, 1)
+
+
+def test_several_are_told_at_once(lab: Lab) -> None:
+    rows = [leaving(lab, "one"), leaving(lab, "two", "three")]
+    fake, both = Fake(), Barrier(2, timeout=60)
+    tell = fake.stop_pods
+
+    def tell_together(namespace: str, pods: Mapping[str, str], *, grace_seconds: int | None = None) -> None:
+        both.wait()
+        tell(namespace, pods, grace_seconds=grace_seconds)
+
+    fake.stop_pods = tell_together  # type: ignore[method-assign]
+    told = remove(fake)
+
+    assert told == 2
+    assert sorted(sorted(pods) for _, pods, _ in fake.told) == [["one"], ["three", "two"]]
+    assert [due(row) for row in rows] == [NOW + 90 * SECOND] * 2
