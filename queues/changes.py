@@ -17,14 +17,15 @@ LONGEST_SECONDS = 600.0
 _TABLES = ("queues_change", "queues_job", "queues_wave", "queues_task", "queues_node", "queues_jobclass")
 _LOOK = f"""
 SELECT pg_current_snapshot()::text, concat_ws(' ', current_database(), pg_postmaster_start_time(),
-    {", ".join(f"pg_relation_filenode('{table}')" for table in _TABLES)})
-"""
-_SINCE = """
-SELECT kind, array_agg(DISTINCT of) FROM queues_change
-WHERE xact >= pg_snapshot_xmin(%(before)s::pg_snapshot)::text::bigint
-    AND NOT pg_visible_in_snapshot(xact::text::xid8, %(before)s::pg_snapshot)
-GROUP BY kind
-"""
+    {", ".join(f"pg_relation_filenode('{table}')" for table in _TABLES)}), (
+    SELECT json_object_agg(kind, ids) FROM (
+        SELECT kind, json_agg(DISTINCT of) AS ids FROM queues_change
+        WHERE xact >= pg_snapshot_xmin(%(before)s::pg_snapshot)::text::bigint
+            AND NOT pg_visible_in_snapshot(xact::text::xid8, %(before)s::pg_snapshot)
+        GROUP BY kind
+    ) later
+)
+"""  # noqa: S608  constants only
 _HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 
 
@@ -45,23 +46,19 @@ class Changed(NamedTuple):
     nodes: frozenset[int]
 
 
-def look() -> Seen:
-    """Return what the open transaction sees."""
+def look(before: Seen | None) -> tuple[Seen, Changed | None]:
+    """Return what the open transaction sees, and what of that ``before`` did not; None: anything may differ."""
+    at = time.monotonic()
+    recent = before is not None and at - before.at <= LONGEST_SECONDS
     with connection.cursor() as cursor:
-        cursor.execute(_LOOK)
-        snapshot, database = cursor.fetchone()
-    return Seen(snapshot, database, time.monotonic())
-
-
-def between(before: Seen, now: Seen) -> Changed | None:
-    """Return what the open transaction (``now``) sees and ``before`` did not; None: anything may differ."""
-    if before.database != now.database or now.at - before.at > LONGEST_SECONDS:
-        return None
-    with connection.cursor() as cursor:
-        cursor.execute(_SINCE, {"before": before.snapshot})
-        found = {kind: frozenset(ids) for kind, ids in cursor.fetchall()}
+        cursor.execute(_LOOK, {"before": before.snapshot if before is not None and recent else None})
+        snapshot, database, found = cursor.fetchone()
+    seen = Seen(snapshot, database, at)
+    if before is None or not recent or before.database != database:
+        return seen, None
+    ids = {kind: frozenset(some) for kind, some in (found or {}).items()}
     nothing: frozenset[int] = frozenset()
-    return Changed(*(found.get(kind, nothing) for kind in ("class", "job", "wave", "node")))
+    return seen, Changed(*(ids.get(kind, nothing) for kind in ("class", "job", "wave", "node")))
 
 
 def horizon() -> int:

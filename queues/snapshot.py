@@ -100,8 +100,7 @@ _nodes_marks, _attempts_marks, _heads_marks, _classes_marks = Marks(), Marks(), 
 
 def _read(before: _Kept | None) -> _Kept:
     """Return what is there now: what changed after ``before`` is read again, or everything."""
-    seen = changes.look()
-    changed = None if before is None else changes.between(before.seen, seen)
+    seen, changed = changes.look(None if before is None else before.seen)
     rules = settled.settled()
     if before is None or changed is None:
         heads = first(rules.start_limits)

@@ -25,7 +25,7 @@ from queues.queries.waits import units_waiting, waiting
 from queues.states import ENDED, JobState
 from tenants.errors import Invalid
 from tenants.models import Flavor
-from tenants.permissions import Actor, Permission, teams_seen, visible_teams
+from tenants.permissions import Actor, Permission, teams_seen
 from tenants.queries import kinds
 
 SHOWN_AHEAD = 10
@@ -129,14 +129,6 @@ def _ranked(
             )
 
 
-def _units(jobs: Iterable[int]) -> dict[int, int]:
-    """Return the units that jobs wait for; a job that has begun to run meanwhile is left out."""
-    rows = Job.objects.filter(id__in=list(jobs), waiting_tasks__gt=0).values_list(
-        "id", "waiting_tasks", "job_class__ask"
-    )
-    return {job: units_waiting(ask_from_json(ask), tasks) for job, tasks, ask in rows}
-
-
 def _never(by: Actor, flavor: int, team: str) -> list[Job]:
     """Return the visible jobs that can never start as they are."""
     never = Verdict.objects.filter(job_class=OuterRef("job_class"), user=None, permanent=True)
@@ -155,21 +147,20 @@ def _needs(job: Job, groups: list[TaskGroup], flavor: int) -> int:
 
 
 def _blockers(ahead: Iterable[Rank], by: Actor, *, kind: str) -> Iterator[Blocker]:
+    """Yield what is before a job, by name where the reader may see it; what has begun to run meanwhile is left out."""
     ahead = tuple(ahead)
-    units = _units(rank.job for rank in ahead)
-    teams = visible_teams(by, Permission.VIEW_JOB)
-    names = {
-        job: (uid, name, team)
-        for job, uid, name, team in Job.objects.filter(id__in=units, team__in=teams).values_list(
-            "id", "uid", "name", "team__name"
-        )
-    }
+    columns = ("id", "uid", "name", "team_id", "team__name", "waiting_tasks", "job_class__ask")
+    found = Job.objects.filter(id__in=[rank.job for rank in ahead], waiting_tasks__gt=0).values_list(*columns)
+    rows = {job: told for job, *told in found}
+    seen = {team.id for team in teams_seen(by, Permission.VIEW_JOB)}
     for rank in ahead:
-        if rank.job in names:
-            uid, name, team = names[rank.job]
-            yield Blocker(text=f"{team}: {name}, {units[rank.job]} {kind}", units=units[rank.job], job=uid)
-        elif rank.job in units:
-            yield Blocker(text=f"{OTHERS}, {units[rank.job]} {kind}", units=units[rank.job])
+        if rank.job in rows:
+            uid, name, team, team_name, tasks, ask = rows[rank.job]
+            units = units_waiting(ask_from_json(ask), tasks)
+            if team in seen:
+                yield Blocker(text=f"{team_name}: {name}, {units} {kind}", units=units, job=uid)
+            else:
+                yield Blocker(text=f"{OTHERS}, {units} {kind}", units=units)
 
 
 def _helps(

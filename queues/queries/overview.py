@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, OuterRef, Subquery
+from django.db.models import Exists, OuterRef, Q, Subquery
 
 from queues.models import ClusterState, Decision, Job, Verdict
 from queues.queries.bars import bars_of, numbers_of
@@ -71,8 +71,7 @@ def _attention(by: Actor, fresh: Freshness, now: datetime) -> Iterator[Attention
     yield from _nodes()
     if can(by, Permission.VIEW_DECISIONS):
         yield from _drift(by)
-    yield from _never(by, now)
-    yield from _slow_starts(by, now)
+    yield from _jobs(by, now)
 
 
 def _nodes() -> Iterator[Attention]:
@@ -89,19 +88,21 @@ def _drift(by: Actor) -> Iterator[Attention]:
         )
 
 
-def _never(by: Actor, now: datetime) -> Iterator[Attention]:
+def _jobs(by: Actor, now: datetime) -> Iterator[Attention]:
+    """Yield the newest jobs that can never start, and those that start for longest, read in one statement."""
     never = Verdict.objects.filter(job_class=OuterRef("job_class"), user=None, permanent=True)
-    jobs = Job.objects.visible_to(by).filter(Exists(never), state=JobState.QUEUED).defer("spec")
-    found = list(jobs.order_by("-id")[:SHOWN])
-    reasons = Reasons(found, by, now)
-    for job in found:
+    seen = Job.objects.visible_to(by)
+    newest = seen.filter(Exists(never), state=JobState.QUEUED).order_by("-id")[:SHOWN]
+    slow = seen.filter(state=JobState.ADMITTED, state_since__lte=now - LONG_START).order_by("state_since", "id")[:SHOWN]
+    ids = Q(id__in=newest.values("id")) | Q(id__in=slow.values("id"))
+    found = list(Job.objects.filter(ids).defer("spec").order_by("-id"))
+    waits = [job for job in found if job.state == JobState.QUEUED]
+    reasons = Reasons(waits, by, now)
+    for job in waits:
         reason = reasons.of(job)
         if reason is not None and reason.permanent:
             yield Attention(kind="never", text=f"{job.name}: {reason.summary}", since=reason.since, job=job.uid)
-
-
-def _slow_starts(by: Actor, now: datetime) -> Iterator[Attention]:
-    jobs = Job.objects.visible_to(by).filter(state=JobState.ADMITTED, state_since__lte=now - LONG_START).defer("spec")
-    for job in jobs.order_by("state_since", "id")[:SHOWN]:
-        text = job.reason_text or "Its pods have not started yet."
-        yield Attention(kind="start", text=f"{job.name}: {text}", since=job.state_since, job=job.uid)
+    for job in sorted(found, key=lambda job: (job.state_since, job.id)):
+        if job.state == JobState.ADMITTED:
+            text = job.reason_text or "Its pods have not started yet."
+            yield Attention(kind="start", text=f"{job.name}: {text}", since=job.state_since, job=job.uid)
