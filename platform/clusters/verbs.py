@@ -95,6 +95,9 @@ class KubeCluster:
 
     def launch(self, launch: Launch) -> None:
         """Create what the wave needs, or find it there; raise Refused, QuotaRefused, NameTaken or Unreachable."""
+        if launch.raw is not None:
+            # JobSet's webhook writes a pod's priority into a label, where no negative number may stand.
+            launch = replace(launch, priority_value=max(0, launch.priority_value))
         self._ensure_priority_class(launch.priority_class, launch.priority_value)
         try:
             if launch.raw is not None:

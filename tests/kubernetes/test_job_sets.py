@@ -53,6 +53,17 @@ def test_a_job_set_is_a_gang_of_its_parts_and_ends_when_it_says_so(real: Stage) 
     assert events(job) == ["submitted", "admitted", "launched", "started", "succeeded"]
 
 
+def test_a_job_set_of_a_priority_below_zero_runs_too(real: Stage) -> None:
+    low = {"labels": {"kueue.x-k8s.io/priority-class": "low"}}
+    job = submit(real, manifests.job_set(parts={"workers": (1, 1, 8)}, notes=steer(forever="1"), meta=low))
+
+    real.until(lambda: running(job) == 1, seconds=120)
+    real.finish(job)
+    ended = real.until_ended(job, seconds=120)
+
+    assert (job.priority, ended) == (-1, JobState.SUCCEEDED)
+
+
 def test_a_job_set_that_restarts_itself_stays_on_its_nodes_and_fails_at_last(real: Stage) -> None:
     manifest = manifests.job_set(
         parts={"workers": (1, 2, 8)}, notes=steer(run_for="500ms", exit_code=3), failurePolicy={"maxRestarts": 1}

@@ -166,6 +166,17 @@ def test_what_they_wrote_is_kept_and_what_runs_carries_our_fields(stage: Stage) 
     assert live["spec"]["template"]["metadata"]["labels"]["tidegate.io/job"] == str(job.uid)
 
 
+def test_a_priority_below_zero_is_mirrored_as_zero_for_controllers_that_make_a_label_of_it(stage: Stage) -> None:
+    manifest = manifests.job(notes=steer(forever="1"), meta={"labels": {"kueue.x-k8s.io/priority-class": "low"}})
+
+    job = submit(stage, manifest)
+    stage.until(lambda: bool(stage.objects()))
+    name = live_job(stage, stage.objects()[0].name)["spec"]["template"]["spec"]["priorityClassName"]
+    mirrored = stage.cluster.api.ask("get", f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+
+    assert (job.priority, name, mirrored["value"]) == (-1, "tidegate-low-0", 0)
+
+
 def test_what_an_admin_allowed_the_team_may_be_written(stage: Stage) -> None:
     manifest = manifests.job(notes=steer(forever="1"))
     manifest["spec"]["template"]["spec"]["hostNetwork"] = True
