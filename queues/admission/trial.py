@@ -237,14 +237,33 @@ class Trial:
         return self.board.leaves_quota(self.asker, self.option, self.binding)
 
     def _leaves_quota_once_gone(self) -> bool:
-        """Whether planned starts find their quota beside the claimant where they no longer count its victims."""
-        gone = [(plan, row) for plan in self.binding for row in self._gone if plan.outlasted_by(row.attempt.ends_by)]
-        for plan, row in gone:
-            plan.change(row.place, row.everything, -1)
-        leaves = bool(gone) and self._leaves_quota()
-        for plan, row in gone:
-            plan.change(row.place, row.everything, 1)
-        return leaves
+        """Whether planned starts find their quota beside the claimant where they no longer count its victims.
+
+        Those that lack it now are asked first: where one of them still does, the others need not be.
+        """
+        sums: dict[Milliseconds | None, dict[int, Counter[int]]] = {}
+        for plan in sorted(self.binding, key=self._spares):
+            if plan.at not in sums:
+                sums[plan.at] = self._gone_then(plan)
+            for place, units in sums[plan.at].items():
+                plan.change(place, units, -1)
+            leaves = self._spares(plan)
+            for place, units in sums[plan.at].items():
+                plan.change(place, units, 1)
+            if not leaves:
+                return False
+        return any(sums.values())
+
+    def _spares(self, plan: Plan) -> bool:
+        return self.board.leaves_quota(self.asker, self.option, [plan])
+
+    def _gone_then(self, plan: Plan) -> dict[int, Counter[int]]:
+        """Return the units by team and flavor that a planned start no longer counts."""
+        sums: dict[int, Counter[int]] = {}
+        for row in self._gone:
+            if plan.outlasted_by(row.attempt.ends_by):
+                sums.setdefault(row.place, Counter()).update(row.everything)
+        return sums
 
 
 def surplus_order(board: Board, place: int) -> list[tuple[Attempt, Placed]]:
