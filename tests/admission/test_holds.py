@@ -379,3 +379,16 @@ def test_a_borrowers_hold_takes_nothing_that_another_team_keeps() -> None:
 
     assert [(row.job, [placed.node for placed in row.placed]) for row in decided.outcome.keeps] == [(keeper, [1])]
     assert planned(decided) == {job: (NOW + 2 * HOUR, [2])}
+
+
+def test_a_firm_job_holds_for_the_end_of_a_firm_one_of_its_team_that_starts_now() -> None:
+    site = Site()
+    site.node(4)
+    team = site.team(4)
+    first = site.waits(team, 4, gang=1, minutes=50, limit=60, preemptible=False)
+    second = site.waits(team, 4, gang=1, minutes=40, cpu=1, preemptible=False)
+
+    decided = site.decide()
+
+    assert decided.started() == [first]
+    assert planned(decided) == {second: (NOW + HOUR, [1])}

@@ -104,3 +104,27 @@ def test_it_grows_only_on_nodes_with_its_labels() -> None:
     site.attempts[0] = replace(site.attempts[0], groups=(replace(group, labels=(("ib", "yes"),)),))
 
     assert grown(site) == ([], [Code.NO_FREE_CAPACITY])
+
+
+def test_a_unit_in_another_rack_is_none_for_who_needs_its_own() -> None:
+    site = Site()
+    site.node(1, domains=("a",))
+    site.node(1, domains=("b",))
+    elastic(site, site.team(2), 1)
+    (group,) = site.attempts[0].groups
+    wish = Topology(near=Near.REQUIRED, level=0)
+    site.attempts[0] = replace(site.attempts[0], groups=(replace(group, topology=wish),))
+
+    assert grown(site) == ([], [Code.NO_FREE_CAPACITY])
+
+
+def test_a_unit_that_another_job_keeps_delays_growth() -> None:
+    site = Site()
+    site.node(1)
+    site.node(2)
+    elastic(site, site.team(), 1)
+    keeping = site.team(3)
+    site.runs(keeping, 2, ends_by=NOW + HOUR)
+    site.waits(keeping, 2, gang=1)
+
+    assert grown(site) == ([], [Code.WOULD_DELAY])
