@@ -8,6 +8,14 @@ from tests.examples import use_profile
 
 use_profile()
 
+# What takes longest begins first, so that no worker has it left when the other has nothing more to do.
+LONG = ("tests/test_newcomer_run.py", "tests/loop/test_killed.py", "tests/journeys/test_access.py")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> Iterator[None]:  # noqa: ARG001  made by pytest-django
