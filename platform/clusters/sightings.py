@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, TypeAlias
 
 from clusters import classes, kinds, names, quantities, raw
@@ -101,6 +102,23 @@ def wave(seen: Json, kind: Kind = kinds.JOB, *, refusal: str = "") -> WaveSeen:
         kind=kind.key if group is None else "",
         adopted=names.ANNOTATION_ADOPTED in (meta.get("annotations") or {}),
     )
+
+
+def lacking(jobs: Sequence[Json], makers: Iterable[Json]) -> dict[str, str]:
+    """Return the Jobs (by uid) that lack pods, each with the object of a wave: itself, or what had it made."""
+    above = {seen["metadata"]["uid"]: seen for seen in chain(jobs, makers)}
+    result = {}
+    for job in filter(lacks_pods, jobs):
+        seen: Json | None = job
+        while seen is not None and not is_ours(seen):
+            seen = next((above[owner] for owner in _owners(seen) if owner in above), None)
+        if seen is not None:
+            result[job["metadata"]["uid"]] = seen["metadata"]["uid"]
+    return result
+
+
+def _owners(seen: Json) -> list[str]:
+    return [owner["uid"] for owner in seen["metadata"].get("ownerReferences") or () if owner.get("controller")]
 
 
 def lacks_pods(seen: Json) -> bool:

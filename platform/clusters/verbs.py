@@ -188,10 +188,11 @@ class KubeCluster:
         written, unseen = self._written.listed(_PERHAPS)
         listed |= written
         self._age.check({kind: version for kind, (_, version) in listed.items()}, since=since)
-        jobs = [job for job in listed["jobs"][0] if sightings.is_ours(job)]
-        lacking = {job["metadata"]["uid"] for job in jobs if sightings.lacks_pods(job)}
         # Events outlive what they tell: a Job that has its pods by now is refused nothing.
-        refusals = {uid: text for uid, text in self._refusals().items() if uid in lacking} if lacking else {}
+        makers = (seen for kind in listed.keys() & _PERHAPS.keys() for seen in listed[kind][0])
+        lacking = sightings.lacking(listed["jobs"][0], makers)
+        refused = self._refusals() if lacking else {}
+        refusals = {wave: refused[job] for job, wave in lacking.items() if job in refused}
         awaiting = [pod for pod in listed["pods"][0] if sightings.lacks_claims(pod)]
         refusals |= self._refused_claims(awaiting) if awaiting else {}
         seen = [

@@ -100,6 +100,23 @@ def test_what_the_webhook_refuses_fails_with_its_words(real: Stage) -> None:
     assert "admission webhook" in job.reason_text
 
 
+def test_a_job_set_whose_pods_a_quota_of_others_refuses_leaves_whole_and_names_it(real: Stage) -> None:
+    hands = Hands(real, "/api/v1", "resourcequotas")
+    hard = {"requests.nvidia.com/gpu": "8"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "theirs"}, "spec": {"hard": hard}}
+    real.cluster.api.ask("create", hands.collection, body=quota)
+    real.until(lambda: bool(hands.get("theirs").get("status", {}).get("hard")), seconds=120)
+
+    job = submit(real, manifests.job_set(parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
+    real.until(lambda: "start_failed" in events(job) and state(job) is JobState.QUEUED, seconds=120)
+    real.until(lambda: not real.objects() and not real.pods(), seconds=120)
+    job.refresh_from_db()
+
+    assert (job.failures, job.start_failures, units_in_use()) == (0, 0, 0)
+    assert "exceeded quota: theirs" in str(list(job.events.filter(type="start_failed").values()))
+    hands.delete("theirs")
+
+
 def test_a_job_set_made_with_kubectl_is_adopted_evicted_and_run_again(real: Stage) -> None:
     hands = Hands(real, API, "jobsets")
     hands.make(manifests.job_set("made", parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
