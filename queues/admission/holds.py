@@ -165,6 +165,8 @@ class Planner:
         if new is not None:
             new.moved = hold.moved if new.at == hold.at else _cause(old, new)
             return new
+        if not self._never_in_time(holder, option):
+            return None
         return self._renewed_endless(hold, holder, option, self._held_nodes(hold.standing, holder))
 
     def _renewed_endless(self, hold: Hold, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
@@ -230,7 +232,7 @@ class Planner:
                 self._add(plan)
                 continue
             failed.setdefault(case, set()).add(self._own_state(holder))
-            if board.plans and self._new(holder, frozenset(), alone=True) is not None:
+            if board.plans and self._lacks_nodes(holder):
                 for option in case.shape.options:
                     blocked.update(self._usable(option))
         board.forget_views()
@@ -283,8 +285,17 @@ class Planner:
                         return endless
         return None
 
+    def _lacks_nodes(self, holder: Holder) -> bool:
+        """Whether a job has no plan only because other holds occupy its nodes, and not the quota of their team."""
+        if self._new(holder, frozenset(), alone=True) is not None:
+            return True
+        return any(
+            not self._never_in_time(holder, option) and not self._search(holder, option).possible()
+            for option in holder.asker.case.shape.options
+        )
+
     def _never_in_time(self, holder: Holder, option: Option) -> bool:
-        """Whether no start can be planned even without other holds: what blocks it has no end."""
+        """Whether no start can be planned even when all holds have run: what blocks it has no end."""
         return not self._search(holder, option, alone=True).possible()
 
     def _usable(self, option: Option) -> set[int]:

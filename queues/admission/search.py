@@ -13,6 +13,9 @@ from queues.admission.rooms import minus, rooms
 from queues.admission.shapes import Option
 from queues.admission.world import Milliseconds, Placed, Standing
 
+FOREVER: Milliseconds = 1 << 60
+"""Later than anything ends."""
+
 
 class Search:
     """Looks for a start of a job on an option, without some nodes; ``alone``: as if nobody else held."""
@@ -53,8 +56,8 @@ class Search:
         return None
 
     def possible(self) -> bool:
-        """Whether any start can be planned."""
-        return any(self._earliest(None, rank) is not None for rank in self._ranks)
+        """Whether there is a start once all has ended that ends, what others plan to start included."""
+        return self._could(FOREVER, len(self._board.tree.path[self._place]))
 
     def again(self, at: Milliseconds, placed: tuple[Placed, ...]) -> Plan | None:
         """Return the start at this very time and place, if it can still be planned."""
