@@ -124,8 +124,7 @@ class Passes:
     def _lower(self, kept: Kept) -> None:
         """Let a keep count as usage no more, but for those who come later and would take what it keeps."""
         board, case = self._board, self._board.case(kept.job_class)
-        if kept.counts:
-            board.promise(case, kept.option.needs, -1)
+        board.promise(case, kept.option.needs, -1)
         if kept.placed:
             board.keeping.setdefault(kept.job.id, []).append((case, kept.option.needs))
 
@@ -228,20 +227,18 @@ class Passes:
         return any(plan.case.place == stream.case.place for plan in self._board.binding(stream.asker(), option))
 
     def _keep(self, job: Waiting, job_class: JobClass, option: Option, *, young: bool, behind: bool = False) -> None:
-        """Keep a named set of units from borrowers, and count the job as inside for those that come later.
+        """Count the job as inside for those that come later, and keep a named set of units from borrowers.
 
-        ``behind`` a hold of its own team it keeps none; where there is no set to keep it does not count either.
+        ``behind`` a hold of its own team it keeps none.
         """
         board = self._board
         if tired(board, job, option):
             self.record.tired[job.id] = (job_class, option)
         placed = None if behind or job.id in self.record.tired else self._planner.sets.nearest(option)
-        counts = bool(placed) or behind
-        if counts:
-            board.promise(board.case(job_class), option.needs, 1)
+        board.promise(board.case(job_class), option.needs, 1)
         for node, room in rooms(option, placed or ()).items():
             board.kept[node] = plus(board.kept.get(node, (0, 0, 0, 0)), room)
-        self.record.kept.append(Kept(job, job_class, option, placed or (), young, counts))
+        self.record.kept.append(Kept(job, job_class, option, placed or (), young))
         self._unfinished.add(job_class.id)
         board.forget_views()
 
@@ -255,9 +252,8 @@ class Passes:
         for place, kept in enumerate(kept_rows):
             case = board.case(kept.job_class)
             if board.inside(case, kept.option) and board.covered(case, kept.option):
-                if kept.counts:
-                    board.promise(case, kept.option.needs, 1)
-                    still.append(kept)
+                board.promise(case, kept.option.needs, 1)
+                still.append(kept)
             elif kept.placed:
                 for node, room in rooms(kept.option, kept.placed).items():
                     board.kept[node] = minus(board.kept[node], room)
