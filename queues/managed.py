@@ -79,10 +79,11 @@ def see(
     if pod is not None and pod.phase not in ENDED_PHASES:
         return with_pod(before, pod, node=node, admitted=admitted, now=now)
     if thing.gone:
-        # That one pod went well says nothing of the object, which may have wanted others behind it.
-        if pod is None or pod.phase is PodPhase.SUCCEEDED:
-            return without_pod(before, now=now)
-        return with_pod(before, pod, node=node, admitted=admitted, now=now)
+        return (
+            without_pod(before, now=now)
+            if pod is None
+            else with_pod(before, pod, node=node, admitted=admitted, now=now)
+        )
     if before.state is TaskState.LEAVING:
         return before
     if thing.complete:

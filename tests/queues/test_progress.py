@@ -4,7 +4,6 @@ from datetime import timedelta
 import pytest
 
 from clusters.port import PodPhase, PodSeen
-from queues import managed
 from queues.progress import TaskNow, with_pod, without_node, without_pod
 from queues.states import TaskState
 from tests.queues.lab import NOW
@@ -59,16 +58,6 @@ def test_a_running_task_stays_so_until_its_pod_has_ended(phase: PodPhase) -> Non
 
 def test_a_pod_that_succeeds_while_it_is_told_to_go_has_succeeded() -> None:
     assert seen(LEAVING, phase=PodPhase.SUCCEEDED).state is TaskState.SUCCEEDED
-
-
-@pytest.mark.parametrize("before", [RUNNING, LEAVING])
-def test_the_first_of_several_pods_of_a_written_job_that_is_taken_back_has_not_ended_its_task(before: TaskNow) -> None:
-    pod = replace(POD, phase=PodPhase.SUCCEEDED, ended_at=NOW + 9 * SECOND)
-    gone = managed.Thing(seen=None, gone=True, failed_pods=False)
-
-    task = managed.see(before, pod, gone, node=7, admitted=NOW, now=NOW + 60 * SECOND)
-
-    assert task.state is TaskState.STOPPED
 
 
 def test_a_pod_that_fails_while_it_is_told_to_go_was_stopped() -> None:
