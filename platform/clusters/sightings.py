@@ -110,8 +110,11 @@ def lacking(jobs: Sequence[Json], makers: Iterable[Json]) -> dict[str, str]:
     result = {}
     for job in filter(lacks_pods, jobs):
         seen: Json | None = job
+        passed = set[str]()
         while seen is not None and not is_ours(seen):
-            seen = next((above[owner] for owner in _owners(seen) if owner in above), None)
+            # People write owners too, and may write a circle.
+            passed.add(seen["metadata"]["uid"])
+            seen = next((above[owner] for owner in _owners(seen) if owner in above and owner not in passed), None)
         if seen is not None:
             result[job["metadata"]["uid"]] = seen["metadata"]["uid"]
     return result

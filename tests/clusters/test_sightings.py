@@ -208,3 +208,16 @@ def test_the_newest_refusal_counts() -> None:
     ]
 
     assert sightings.refusals(events) == {"a": "newer", "b": "other"}
+
+
+def made(uid: str, by: str = "", *, wave: bool = False) -> dict[str, Any]:
+    owners = [{"uid": by, "controller": True}] if by else []
+    labels = {"tidegate.io/wave": "w"} if wave else {}
+    return {"metadata": {"uid": uid, "labels": labels, "ownerReferences": owners}, "spec": {"parallelism": 1}}
+
+
+def test_a_job_that_lacks_pods_lacks_them_for_the_object_that_had_it_made_and_a_circle_of_owners_has_an_end() -> None:
+    jobs = [made("own", wave=True), made("child", by="set"), made("turned", by="one")]
+    makers = [made("set", by="train"), made("train", wave=True), made("one", by="two"), made("two", by="one")]
+
+    assert sightings.lacking(jobs, makers) == {"own": "own", "child": "train"}
