@@ -18,7 +18,7 @@ from queues.admission.roster import Roster
 from queues.admission.shapes import Option
 from queues.admission.surplus import Surplus
 from queues.admission.tournament import Tournament
-from queues.admission.world import Heads, JobClass, Standing, Waiting
+from queues.admission.world import Heads, JobClass, Placed, Standing, Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,9 @@ class Passes:
         self._roster = Roster(board, heads, lineup)
         self._unfinished = {claim.job_class for claim in board.world.claims}
         self._failed: set[tuple[Case, int, int]] = set()
+        self._no_set: set[Option] = set()
+        self._keepless: set[int] = set()
+        self._came_back: list[tuple[JobClass, Waiting]] = []
         self._chosen: dict[tuple[int, int], _Choice] = {}
         self._full: dict[Case, tuple[int, int]] = {}
         self._preempting = {
@@ -124,7 +127,8 @@ class Passes:
     def _lower(self, kept: Kept) -> None:
         """Let a keep count as usage no more, but for those who come later and would take what it keeps."""
         board, case = self._board, self._board.case(kept.job_class)
-        board.promise(case, kept.option.needs, -1)
+        if kept.counts:
+            board.promise(case, kept.option.needs, -1)
         if kept.placed:
             board.keeping.setdefault(kept.job.id, []).append((case, kept.option.needs))
 
@@ -144,8 +148,16 @@ class Passes:
         return stream.head is None or not self._may_be_inside(stream.case)
 
     def _inside_option(self, stream: Stream) -> Option | None:
-        """Return the first option that is inside and admissible, else the first inside."""
-        return self._remembered(stream, 1, self._find_inside)
+        """Return the first option that is inside and admissible, else the first inside.
+
+        Behind a job that found no set to keep only those of its line have a turn whom planned starts may bind less.
+        """
+        while (head := stream.head) is not None:
+            if head.id not in self._keepless:
+                return self._remembered(stream, 1, self._find_inside)
+            if not stream.pass_over():
+                break
+        return None
 
     def _find_inside(self, stream: Stream) -> Found:
         board, case = self._board, stream.case
@@ -186,7 +198,7 @@ class Passes:
         return not known.ready or self._board.admissible(stream.asker(), option)
 
     def _claim_or_keep(self, stream: Stream) -> bool:
-        """Claim on the first inside option where that succeeds, else keep; whether either was done."""
+        """Claim on the first inside option where that succeeds, else keep; whether others of the case have a turn."""
         board, case = self._board, stream.case
         inside = [row for row in case.shape.options if board.inside(case, row) and board.covered(case, row)]
         for option in inside:
@@ -194,12 +206,19 @@ class Passes:
             if recall is not None:
                 self._claim(stream, option, recall, Standing.GUARANTEED)
                 return True
-        for option in inside:
-            if board.entitled(case, option) and stream.head is not None:
-                young, behind = self._waits_for_age(stream, option), self._behind_own_hold(stream, option)
-                self._keep(stream.head, stream.job_class, option, young=young, behind=behind)
-                stream.advance()
+        head = stream.head
+        entitled = [row for row in inside if board.entitled(case, row)]
+        for option in entitled if head is not None else ():
+            young, behind = self._waits_for_age(stream, option), self._behind_own_hold(stream, option)
+            if self._keep(head, stream.job_class, option, young=young, behind=behind):
+                if head.id in self.record.tired:
+                    stream.skip()
+                else:
+                    stream.advance()
                 return True
+        if entitled and head is not None:
+            self._keepless.add(head.id)
+            return True
         return False
 
     def _recall_for(self, stream: Stream, option: Option) -> Recall | None:
@@ -226,21 +245,36 @@ class Passes:
         """Whether a hold of its own team stands in the job's way: until then what it kept would only idle."""
         return any(plan.case.place == stream.case.place for plan in self._board.binding(stream.asker(), option))
 
-    def _keep(self, job: Waiting, job_class: JobClass, option: Option, *, young: bool, behind: bool = False) -> None:
+    def _keep(self, job: Waiting, job_class: JobClass, option: Option, *, young: bool, behind: bool = False) -> bool:
         """Count the job as inside for those that come later, and keep a named set of units from borrowers.
 
-        ``behind`` a hold of its own team it keeps none.
+        ``behind`` a hold of its own team it keeps none. Where no set could ever be free, as well as for one that has
+        kept idle what it may, there is no keep that could count. Return whether others are to have the next turn.
         """
-        board = self._board
+        board, record = self._board, self.record
         if tired(board, job, option):
-            self.record.tired[job.id] = (job_class, option)
-        placed = None if behind or job.id in self.record.tired else self._planner.sets.nearest(option)
-        board.promise(board.case(job_class), option.needs, 1)
+            record.tired[job.id] = (job_class, option)
+        placed = None if behind or job.id in record.tired else self._set_for(option)
+        counts = placed is not None or behind or young
+        if not counts and job.id not in record.tired:
+            return False
+        if counts:
+            board.promise(board.case(job_class), option.needs, 1)
         for node, room in rooms(option, placed or ()).items():
             board.kept[node] = plus(board.kept.get(node, (0, 0, 0, 0)), room)
-        self.record.kept.append(Kept(job, job_class, option, placed or (), young))
+        record.kept.append(Kept(job, job_class, option, placed or (), young, counts))
         self._unfinished.add(job_class.id)
         board.forget_views()
+        return True
+
+    def _set_for(self, option: Option) -> tuple[Placed, ...] | None:
+        """Return a set that could be kept; one that is not there is not looked for again, since keeps only grow."""
+        if option in self._no_set:
+            return None
+        placed = self._planner.sets.nearest(option)
+        if placed is None:
+            self._no_set.add(option)
+        return placed
 
     def _give_up_keeps(self) -> bool:
         """Give up keeps of jobs that are inside no longer since others of their team have started; whether any were."""
@@ -251,6 +285,8 @@ class Passes:
         given_up = False
         for place, kept in enumerate(kept_rows):
             case = board.case(kept.job_class)
+            if not kept.counts:
+                continue
             if board.inside(case, kept.option) and board.covered(case, kept.option):
                 board.promise(case, kept.option.needs, 1)
                 still.append(kept)
@@ -346,9 +382,10 @@ class Passes:
             recall = self._claimant_of(row, row.instead).guaranteed()
             if recall is not None:
                 self._execute(row.asker, row.instead, recall, stream.job_class, stream.user, Standing.GUARANTEED)
-            elif board.entitled(case, row.instead):
-                self._keep(row.job, stream.job_class, row.instead, young=False)
+                return
+            if board.entitled(case, row.instead) and self._keep(row.job, stream.job_class, row.instead, young=False):
                 self._lower(self.record.kept[-1])
+        self._came_back.append((stream.job_class, row.job))
 
     def _claimant_of(self, row: Sent, option: Option) -> Claimant:
         stream = row.stream
@@ -543,15 +580,15 @@ class Passes:
             self._planner.make(holders)
 
     def _holders(self, notable: list[tuple[JobClass, Case]]) -> list[Holder]:
-        """Return the jobs that may hold: what keeps, and of each class and user the first that waits long enough."""
+        """Return who may hold: who keeps, came back, or is of a class and user the first that waits long enough."""
         board, now = self._board, self._board.world.now
         seen = {plan.job for plan in board.plans}
         holders: list[Holder] = []
-        for kept in self.record.kept:
+        for job_class, job in [*((kept.job_class, kept.job) for kept in self.record.kept), *self._came_back]:
             # An independent job keeps for each of its tasks, and holds for the next one.
-            if kept.job.id not in seen and self._waited(kept.job_class, kept.job):
-                seen.add(kept.job.id)
-                holders.append(holder_of(board, kept.job_class, kept.job))
+            if job.id not in seen and self._waited(job_class, job):
+                seen.add(job.id)
+                holders.append(holder_of(board, job_class, job))
         seen.update(claim.job for claim in board.claims.values())
         for job_class, case in notable:
             for stream in self._roster.streams(job_class, case):

@@ -20,13 +20,18 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A job inside its guarantee that could neither start nor claim and keeps a named set of units."""
+    """A job inside its guarantee that could neither start nor claim and keeps a named set of units.
+
+    ``counts``: later jobs of its team take it as usage, since it keeps units, waits for a minimum run time, or stands
+    behind a hold of its own team.
+    """
 
     job: Waiting
     job_class: JobClass
     option: Option
     placed: tuple[Placed, ...]
     waits_for_age: bool
+    counts: bool
 
 
 @dataclass(slots=True)
