@@ -206,9 +206,11 @@ class Passes:
             if recall is not None:
                 self._claim(stream, option, recall, Standing.GUARANTEED)
                 return True
-        head = stream.head
         entitled = [row for row in inside if board.entitled(case, row)]
-        for option in entitled if head is not None else ():
+        if stream.head is None or not entitled:
+            return False
+        head = stream.head
+        for option in entitled:
             young, behind = self._waits_for_age(stream, option), self._behind_own_hold(stream, option)
             if self._keep(head, stream.job_class, option, young=young, behind=behind):
                 if head.id in self.record.tired:
@@ -216,10 +218,8 @@ class Passes:
                 else:
                     stream.advance()
                 return True
-        if entitled and head is not None:
-            self._keepless.add(head.id)
-            return True
-        return False
+        self._keepless.add(head.id)
+        return True
 
     def _recall_for(self, stream: Stream, option: Option) -> Recall | None:
         key = (stream.case, id(option), self.record.version)
