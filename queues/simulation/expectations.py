@@ -36,6 +36,7 @@ class Names:
     """The names that a file defines."""
 
     jobs: frozenset[str]
+    users: frozenset[str]
     queues: frozenset[str]
     priorities: frozenset[str]
     teams: dict[str, int]
@@ -184,6 +185,8 @@ def _of_count(item: Field, fields: Mapping[str, Field], names: Names) -> tuple[s
             raise wanted[key].wrong(f"no {key} is called {wanted[key].text()!r}")
     if "priority" in wanted and not wanted["priority"].is_integer and wanted["priority"].text() not in names.priorities:
         raise wanted["priority"].wrong(f"no priority is called {wanted['priority'].text()!r}")
+    if "user" in wanted and wanted["user"].text() not in names.users:
+        raise wanted["user"].wrong(f"no job is of a user called {wanted['user'].text()!r}")
     if "name" in wanted and not wanted["name"].text().endswith("*") and wanted["name"].text() not in names.jobs:
         raise wanted["name"].wrong(f"no job is called {wanted['name'].text()!r}")
     if "state" in wanted:
@@ -192,6 +195,8 @@ def _of_count(item: Field, fields: Mapping[str, Field], names: Names) -> tuple[s
     for key in ("equals", "min", "max", "units"):
         if key in fields:
             values[key] = fields[key].integer(least=0)
+    if len(values) == 1:
+        raise fields["count"].wrong("needs a number beside it: equals, min, max or units")
     return "", values
 
 

@@ -65,6 +65,7 @@ class Reader(TimelineReader):
         timeline = self._timeline()
         names = expected.Names(
             jobs=frozenset(self._jobs),
+            users=frozenset(job.user for job in self._jobs.values()),
             queues=frozenset(name for _, name in self._queues),
             priorities=frozenset(self._priorities),
             teams={name: row.id for name, row in self._teams.items()},

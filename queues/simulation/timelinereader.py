@@ -116,6 +116,8 @@ class TimelineReader(WorldReader):
 
     def _groups(self, value: Field, fields: dict[str, Field], shape: str) -> tuple[GroupSpec, ...]:
         if "groups" not in fields:
+            if shape == "elastic" and "min" not in fields:
+                raise value.wrong("an elastic job needs min, the tasks that start together")
             return (self._group(value, fields, shape),)
         if shape == "independent":
             raise value.wrong("an independent job has no groups")
@@ -129,40 +131,57 @@ class TimelineReader(WorldReader):
             rows.append(self._group(item, inherited | own, shape))
         if not rows:
             raise fields["groups"].wrong("needs at least one group")
+        if shape == "elastic" and all(row.most is None for row in rows):
+            raise fields["groups"].wrong("an elastic job needs a group with min and max")
         return tuple(rows)
 
     def _group(self, value: Field, fields: dict[str, Field], shape: str) -> GroupSpec:
-        tasks, most = (fields["tasks"].integer(least=1, most=MOST) if "tasks" in fields else 1), None
-        if shape == "elastic":
-            if "min" in fields or "max" in fields:
-                tasks = fields["min"].integer(least=1, most=MOST) if "min" in fields else 1
-                most = fields["max"].integer(least=tasks, most=MOST) if "max" in fields else tasks
-        elif "min" in fields or "max" in fields:
-            raise value.wrong("min and max are for elastic jobs")
-        flavors = None
-        if "flavors" in fields:
-            flavors = tuple(self._flavor(item) for item in fields["flavors"].items())
-            if not flavors:
-                raise fields["flavors"].wrong("must name at least one flavor")
+        tasks, most = self._tasks(value, fields, shape)
         return GroupSpec(
             tasks=tasks,
             units=fields["units"].integer(least=1) if "units" in fields else 1,
             cpu=fields["cpu"].thousandths() if "cpu" in fields else 0,
             memory=fields["memory"].size() if "memory" in fields else 0,
-            flavors=flavors,
+            flavors=self._flavors_of(fields["flavors"]) if "flavors" in fields else None,
             labels=labels_of(fields["labels"]) if "labels" in fields else (),
             topology=self._topology(fields),
             most=most,
         )
 
+    def _tasks(self, value: Field, fields: dict[str, Field], shape: str) -> tuple[int, int | None]:
+        """Return how many tasks start, and of what is elastic how many there may be."""
+        if not fields.keys() & {"min", "max"}:
+            return (fields["tasks"].integer(least=1, most=MOST) if "tasks" in fields else 1), None
+        if shape != "elastic":
+            raise value.wrong("min and max are for elastic jobs")
+        if "min" not in fields:
+            raise value.wrong("what is elastic needs min, the tasks that start together")
+        if "tasks" in fields:
+            raise fields["tasks"].wrong("what is elastic has min and max in place of tasks")
+        tasks = fields["min"].integer(least=1, most=MOST)
+        return tasks, fields["max"].integer(least=tasks, most=MOST) if "max" in fields else tasks
+
+    def _flavors_of(self, where: Field) -> tuple[int, ...]:
+        """Return the flavors of a list, each named once."""
+        flavors: list[int] = []
+        for item in where.items():
+            flavors.append(self._flavor(item))
+            if flavors.count(flavors[-1]) > 1:
+                raise item.wrong(f"flavor {item.text()!r} is listed twice; name each once")
+        if not flavors:
+            raise where.wrong("must name at least one flavor")
+        return tuple(flavors)
+
     def _topology(self, fields: dict[str, Field]) -> Topology | None:
         found = [name for name in ("required", "preferred", "spread") if name in fields]
+        if "max_skew" in fields and "spread" not in fields:
+            raise fields["max_skew"].wrong("goes with spread only; say the level to spread over, or leave it out")
         if not found:
             return None
         if len(found) > 1:
             raise fields[found[1]].wrong("only one of required, preferred and spread")
         level = fields[found[0]].choice((*self._levels, "node"))
-        skew = fields["max_skew"].integer(least=1) if "max_skew" in fields and found == ["spread"] else None
+        skew = fields["max_skew"].integer(least=1) if "max_skew" in fields else None
         return Topology(near=Near(found[0]), level=(*self._levels, "node").index(level), max_skew=skew)
 
     def _job_called(self, where: Field) -> str:

@@ -138,6 +138,44 @@ def test_aliases_are_understood() -> None:
         ),
         (ONE + "timeline: [{at: 0s, submit: {name: j, team: a, groups: []}}]\n", "needs at least one group"),
         (
+            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, flavors: [g, g]}}]\n",
+            "3: timeline[0].submit.flavors[1]: flavor 'g' is listed twice; name each once",
+        ),
+        (
+            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, groups: [{flavors: [g, g]}]}}]\n",
+            "3: timeline[0].submit.groups[0].flavors[1]: flavor 'g' is listed twice",
+        ),
+        (
+            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, shape: elastic}}]\n",
+            "3: timeline[0].submit: an elastic job needs min",
+        ),
+        (
+            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, shape: elastic, max: 3}}]\n",
+            "3: timeline[0].submit: an elastic job needs min",
+        ),
+        (
+            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, shape: elastic, groups: [{tasks: 2}]}}]\n",
+            "3: timeline[0].submit.groups: an elastic job needs a group with min",
+        ),
+        (
+            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, shape: elastic, groups: [{max: 2}]}}]\n",
+            "3: timeline[0].submit.groups[0]: what is elastic needs min",
+        ),
+        (
+            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, shape: elastic, tasks: 3, min: 1, max: 3}}]\n",
+            "3: timeline[0].submit.tasks: what is elastic has min and max in place of tasks",
+        ),
+        (
+            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, shape: gang, required: node, max_skew: 1}}]\n",
+            "3: timeline[0].submit.max_skew: goes with spread only",
+        ),
+        (
+            ONE + "timeline: [{at: 0s, submit: {name: j, team: a, groups: [{max_skew: 1}], spread: node}}]\n",
+            "3: timeline[0].submit.groups[0].max_skew: goes with spread only",
+        ),
+        (ONE + "expect: [{at: 0s, count: {team: a}}]\n", "3: expect[0].count: needs a number beside it: equals, min"),
+        (ONE + "expect: [{at: 0s, count: {user: z}, equals: 0}]\n", "3: expect[0].count.user: no job is of a user"),
+        (
             ONE + "timeline: [{at: 0s, repeat: {every: 1m, submit: {name: s, team: a}}}]\n",
             "needs every, times and submit",
         ),
@@ -190,7 +228,7 @@ def test_guarantees_above_what_is_installed_are_refused_at_any_time() -> None:
 def test_lines_and_expectations_that_say_nothing_are_taken() -> None:
     holds(
         "nodes: [{name: n, flavor: g, units: 1}]\nteams: [{name: a, guaranteed: {g: 1}}]\ntimeline:\n"
-        " - {at: 0s, submit: {name: j, team: a, max_skew: 2}}\n"
+        " - {at: 0s, submit: {name: j, team: a}}\n"
         " - {at: 1m, set_quota: {team: a, flavor: g}}\n"
         " - {at: 1m, node: {name: n}}\n"
         " - {at: 1m, team: {name: a}}\n"
@@ -198,16 +236,8 @@ def test_lines_and_expectations_that_say_nothing_are_taken() -> None:
         " - {at: 1m, release: j}\n"
         " - {at: 2m, submit: {name: later, team: a}}\n"
         "expect: [{at: 1m, job: j}, {at: 1m, team: a}, {at: 1m, node: n}, {at: 1m, flavor: g},"
-        " {at: 1m, count: {team: a}}, {at: 0s, job: later, units: 0, reserved: 0, on: []},"
+        " {at: 0s, job: later, units: 0, reserved: 0, on: []},"
         " {at: 1m, count: {state: admitted}, equals: 0}]\n"
-    )
-
-
-def test_the_number_of_tasks_of_an_elastic_job_is_its_minimum_to_its_maximum_whatever_else_is_said() -> None:
-    holds(
-        "nodes: [{name: n, flavor: g, units: 4}]\nteams: [{name: a, guaranteed: {g: 4}}]\n"
-        "timeline: [{at: 0s, submit: {name: j, team: a, shape: elastic, tasks: 9, min: 1, max: 3}}]\n"
-        "expect: [{at: 1m, job: j, units: 3}]\n"
     )
 
 
