@@ -4,11 +4,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, MINUTE, Group, Policy, Quota, Standing
+from queues.admission.world import HOUR, MINUTE, Group, JobShape, Policy, Quota, Standing
 from tests.admission.site import NOW, Decided, Site
 from tests.examples import examples
 
@@ -179,3 +180,101 @@ def test_a_job_that_has_kept_idle_units_for_too_long_names_the_endless_jobs_that
     numbers = dict(rows[0].reason.numbers)
     assert rows[0].reason.code is Code.NO_FREE_CAPACITY
     assert (numbers["endless"], numbers["endless_jobs"], numbers["needs"]) == (1, str(endless), 4)
+
+
+def test_who_may_go_only_where_cheaper_ones_stay_is_found_among_many() -> None:
+    site = Site()
+    site.node(73)
+    first, second = site.team(71), site.team()
+    owner = site.team(2)
+    cheap = [site.runs(first, 1, since=NOW - row * 1000) for row in range(72)]
+    dear = site.runs(second, 1)
+    job = site.waits(owner, gang=2)
+
+    decided = site.decide()
+
+    # One of 72 goes, then the first team is within its 71: the one unit that is still lacking comes from the second.
+    assert (decided.started(), victims(decided)) == ([job], [cheap[0], dear])
+    assert not any(row.exact for row in decided.outcome.evictions)
+
+
+def test_a_task_is_no_victim_of_another_of_its_job_whose_priority_was_raised_meanwhile() -> None:
+    site = Site()
+    site.node(2)
+    team = site.team(2)
+    site.queues[0] = replace(site.queues[0], preempt_within_team=True)
+    site.runs(team, 1, tasks=2, priority=-1, shape=JobShape.INDEPENDENT)
+    job = site.waits(team)
+    site.attempts[0] = replace(site.attempts[0], job=job)
+
+    assert victims(site.decide()) == []
+
+
+def test_a_claim_within_a_team_compares_own_victims_only_where_it_has_no_right_to_others() -> None:
+    site = Site()
+    site.node(21)
+    team, other = site.team(), site.team()
+    site.queues[0] = replace(site.queues[0], preempt_within_team=True)
+    own = [site.runs(team, 1, priority=-1, since=NOW - row * 1000) for row in range(4)]
+    for row in range(17):
+        site.runs(other, 1, since=NOW - row * 1000)
+    job = site.waits(team)
+
+    decided = site.decide()
+
+    assert (decided.started(), victims(decided)) == ([job], own[:1])
+    assert decided.outcome.evictions[0].exact
+
+
+@pytest.mark.parametrize(("limit", "claims"), [(58, True), (59, False)])
+def test_a_claim_may_pass_a_hold_only_where_it_ends_in_time_the_grace_of_its_victims_counted(
+    limit: int, *, claims: bool
+) -> None:
+    site = Site()
+    wanted = (("ib", "yes"),)
+    site.node(4, labels=wanted)
+    site.node(4)
+    owner, holding, borrower = site.team(3), site.team(5), site.team()
+    site.runs(holding, 1, ends_by=NOW + HOUR)
+    guest = site.runs(borrower, 1, units=2, grace=2 * MINUTE, ends_by=NOW + HOUR)
+    holder = site.waits(holding, 4, gang=1, minutes=60, labels=wanted)
+    site.holds_on(holder, 1, at=NOW + HOUR)
+    site.waits(owner, 3, gang=1, labels=wanted, limit=limit)
+
+    assert victims(site.decide()) == ([guest] if claims else [])
+
+
+def test_a_claim_leaves_reservations_alone_that_are_of_no_use_to_it() -> None:
+    site = Site()
+    g, h = site.flavor("g"), site.flavor("h")
+    site.node(3, flavor=g)
+    site.node(1, flavor=h)
+    owner, borrower = site.team(quotas=(Quota(flavor=g, guaranteed=3),)), site.team(quotas=())
+    guest = site.runs(borrower, 1, units=2, flavor=g, grace=MINUTE)
+    site.runs(borrower, 2, flavor=h, leaving=True, claimed=True, ends_by=NOW + MINUTE)
+    one, other = (site.waits(borrower, flavors=(flavor,), minutes=5) for flavor in (g, h))
+    site.claims_on(one, 1, flavor=g, standing=Standing.BORROWER)
+    stays = site.claims_on(other, 2, flavor=h, standing=Standing.BORROWER)
+    job = site.waits(owner, gang=3, flavors=(g,))
+
+    decided = site.decide()
+
+    assert (victims(decided), [row.job for row in decided.outcome.claims]) == ([guest], [other, job])
+    assert decided.outcome.claims[0] == stays
+
+
+def test_a_claim_that_succeeds_in_no_way_takes_no_reservation_over() -> None:
+    site = Site()
+    wanted = (("ib", "yes"),)
+    site.node(1, count=2, labels=wanted)
+    site.node(1)
+    other, owner, borrower = site.team(1), site.team(2), site.team()
+    site.runs(other, 1, preemptible=False)
+    site.runs(borrower, 2, leaving=True, claimed=True, ends_by=NOW + MINUTE)
+    claim = site.claims_on(site.waits(borrower, minutes=5), 2, standing=Standing.BORROWER)
+    job = site.waits(owner, gang=2, labels=wanted)
+
+    decided = site.decide()
+
+    assert decided.outcome.claims == (claim,)
+    assert [row.job for row in decided.outcome.keeps] == [job]

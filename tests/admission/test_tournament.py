@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, JobShape, Placed, Quota
+from queues.admission.world import HOUR, MINUTE, JobShape, Placed, Quota
 from tests.admission.site import NOW, Site
 
 
@@ -132,3 +132,22 @@ def test_of_two_jobs_sent_on_to_borrow_one_may_take_surplus_back_there() -> None
 
     assert [(row.job, row.flavors) for row in decided.outcome.admissions] == [(job, (other,)) for job in jobs]
     assert [(row.placed, row.surplus) for row in decided.outcome.evictions] == [(surplus, True)]
+
+
+def test_who_no_longer_leaves_a_planned_start_its_quota_lets_a_shorter_job_of_its_line_go() -> None:
+    site = Site()
+    site.node(4, count=2)
+    site.team(2, lend=0)
+    holding = site.team()
+    site.runs(holding, 1, units=3, ends_by=NOW + 90 * MINUTE)
+    holder = site.waits(holding, 4, gang=1, minutes=120, limit=60)
+    site.holds_on(holder, 1, at=NOW + 90 * MINUTE)
+    first, second = site.waits(site.team(), minutes=9), site.waits(site.team(), minutes=8)
+    last = site.team()
+    _long, short = (site.waits(last, gang=1, minutes=7, limit=limit) for limit in (120, 70))
+    site.classes[-1] = replace(site.classes[-1], ask=replace(site.classes[-1].ask, time_limit=2 * HOUR))
+
+    decided = site.decide()
+
+    # Six units are lent, of which the holder needs four in 90 minutes: the first two take what is beside it then.
+    assert decided.started() == [first, second, short]

@@ -136,8 +136,8 @@ def test_what_a_team_and_its_department_lose_of_their_promise_counts_once() -> N
 
     alone, together = keys(site, owner, (victim,), (victim, elsewhere))
 
-    # The team falls from 10 to 8 of the 10 it is promised; nobody is promised an h100.
-    assert (alone[1], together[1]) == (2000, 2000)
+    # The team falls from 10 to 8 of the 10 it is promised, and would be inside again; nobody is promised an h100.
+    assert (alone[1:3], together[1:3]) == ((2000, 2000), (2000, 2000))
 
 
 def test_the_newest_victims_are_named_first() -> None:
@@ -149,3 +149,15 @@ def test_the_newest_victims_are_named_first() -> None:
     site.waits(owner, 4, gang=1)
 
     assert [row.attempt for row in site.decide().outcome.evictions] == [2, 1]
+
+
+def test_of_sets_alike_the_one_with_the_newest_member_costs_least() -> None:
+    site = Site()
+    site.node(4)
+    owner, other = site.team(4), site.team()
+    oldest, second, third, newest = (site.runs(other, 1) for _ in range(4))
+    site.waits(owner)
+
+    one, two = keys(site, owner, (oldest, newest), (second, third))
+
+    assert one < two

@@ -139,6 +139,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=10**6, help="only so many mutants of each, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--only", nargs="*", default=[""], help="only mutants whose names end so")
+    parser.add_argument("--within", nargs="*", default=[""], help="only mutants of functions whose names end so")
     parser.add_argument("--share", type=int, default=4, help="properties try one in so many of their examples")
     parser.add_argument("--slowest", type=float, default=1.0, help="leave out tests that take more seconds")
     parser.add_argument("-k", default="", help="only tests whose names match, as pytest has it")
@@ -147,7 +148,11 @@ def main() -> int:
     sys.meta_path.insert(0, Finder(mutated))
     chosen = {}
     for each in mutated:
-        names = [name for name in each.mutants if name.endswith(tuple(asked.only))]
+        names = [
+            name
+            for name in each.mutants
+            if name.endswith(tuple(asked.only)) and function_of(name).endswith(tuple(asked.within))
+        ]
         drawn = random.Random(asked.seed).sample(names, min(asked.sample, len(names)))
         chosen[each.name] = sorted(drawn, key=names.index)
     runner = Runner([(name, row) for name, rows in chosen.items() for row in rows], asked.slowest, asked.share)
