@@ -68,13 +68,13 @@ def test_who_is_inside_a_pool_but_above_its_own_limit_neither_keeps_nor_stops_ot
     assert (decided.started(), keeps(decided), decided.code(stuck)) == ([job], {}, Code.TEAM_LIMIT)
 
 
-def passed(site: Site, *, limit: int | None = None) -> tuple[int, int]:
+def passed(site: Site, *, limit: int | None = None, minutes: int | None = None) -> tuple[int, int]:
     """Let two jobs of a team hold whose guarantee has room for either, in the order of their holds; return them."""
     site.node(2, count=3)
     site.team(2)
     site.queues.append(replace(site.queues[0], id=2, per_user_limit=limit))
     first = site.waits(1, gang=1, minutes=40, user=1)
-    second = site.waits(1, 2, gang=1, minutes=50, user=2, queue=2)
+    second = site.waits(1, 2, gang=1, minutes=50, user=2, queue=2, limit=minutes)
     site.holds_on(first, 1, at=NOW + HOUR)
     site.holds_on(second, 2, at=NOW + HOUR)
     return first, second
@@ -94,6 +94,22 @@ def test_who_keeps_behind_a_hold_that_starts_in_the_same_cycle_starts_as_well_wh
     started = [(row.job, row.job_class, row.borrowed) for row in decided.outcome.admissions]
     assert started == [(first, 1, False), (second, 2, True)]
     assert decided.outcome.holds == ()
+
+
+def test_a_planned_start_of_this_moment_may_take_quota_that_a_later_one_needs_where_it_ends_before_it() -> None:
+    site = Site()
+    first, second = passed(site, minutes=30)
+    site.teams[0] = replace(site.teams[0], quotas=(Quota(flavor=1, guaranteed=2, borrow_limit=2),))
+    site.runs(site.team(2), 3, units=2, ends_by=NOW + HOUR)
+    site.queues.pop()
+    third = site.waits(1, 2, gang=1, minutes=45, user=3, limit=60)
+    site.holds_on(third, 3, at=NOW + HOUR)
+
+    decided = site.decide()
+
+    # The team may have 4: in an hour the first and the third have 3 of them, beside which the second's 2 find no room.
+    assert decided.started() == [first, second]
+    assert [(row.job, row.at) for row in decided.outcome.holds] == [(third, NOW + HOUR)]
 
 
 def test_a_planned_start_of_this_moment_waits_for_its_users_limit() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, MINUTE, Group, JobShape, Policy, Quota, Standing
+from queues.admission.world import HOUR, MINUTE, Group, JobShape, Placed, Policy, Quota, Standing
 from tests.admission.site import NOW, Decided, Site
 from tests.examples import examples
 
@@ -278,3 +278,33 @@ def test_a_claim_that_succeeds_in_no_way_takes_no_reservation_over() -> None:
 
     assert decided.outcome.claims == (claim,)
     assert [row.job for row in decided.outcome.keeps] == [job]
+
+
+def test_surplus_of_two_units_on_a_node_that_is_not_usable_frees_no_quota_either() -> None:
+    site = Site()
+    site.node(4, count=2)
+    growing, borrower = site.team(), site.team()
+    site.team(4, lend=0)
+    site.runs(growing, 1, units=2, shape=JobShape.ELASTIC)
+    group = replace(site.attempts[0].groups[0], most=2)
+    surplus = (Placed(group=0, node=1, tasks=1),)
+    site.attempts[0] = replace(site.attempts[0], groups=(group,), surplus=surplus)
+    site.cordon(1)
+    job = site.waits(borrower)
+
+    decided = site.decide()
+
+    # What is promised to nobody is 4 usable + 4 held elsewhere - 4, all in use; without the surplus it is 2, all in use.
+    assert (victims(decided), decided.code(job)) == ([], Code.LEND_LIMIT)
+
+
+@pytest.mark.parametrize("guaranteed", [1, 2])
+def test_a_firm_job_claims_within_its_team_only_what_its_guarantee_covers(guaranteed: int) -> None:
+    site = Site()
+    site.node(2)
+    team = site.team(guaranteed)
+    site.queues[0] = replace(site.queues[0], preempt_within_team=True)
+    low = site.runs(team, 1, units=2, priority=-1)
+    site.waits(team, 2, gang=1, preemptible=False)
+
+    assert victims(site.decide()) == ([low] if guaranteed == 2 else [])
