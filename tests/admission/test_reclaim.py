@@ -294,7 +294,7 @@ def test_surplus_of_two_units_on_a_node_that_is_not_usable_frees_no_quota_either
 
     decided = site.decide()
 
-    # What is promised to nobody is 4 usable + 4 held elsewhere - 4, all in use; without the surplus it is 2, all in use.
+    # Promised to nobody is 4 usable + 4 held elsewhere - 4, all in use; without the surplus it is 2, all in use.
     assert (victims(decided), decided.code(job)) == ([], Code.LEND_LIMIT)
 
 
