@@ -122,24 +122,22 @@ class Follower:
                 self._lead(stop)
         except Lost as lost:
             log.warning("%s: what was begun is left to whoever follows now", lost)
-
-    def _lead(self, stop: Event) -> None:
-        try:
-            self.turn(stop)
-            self._failures = 0
-        except Lost:
-            raise
-        except Gone:
-            stop.wait(LEAST_BETWEEN_LISTS)
-        except ClusterError as error:
-            self._note_unreachable(error)
-            stop.wait(max(self._pause(), _asked_pause(error)))
         except DatabaseError as error:
             log.warning("database: %s", error)
             stop.wait(self._pause())
         except Exception:  # a fault in one pass must not end the following of a cluster
             log.exception("following cluster %s failed", self.name)
             stop.wait(self._pause())
+
+    def _lead(self, stop: Event) -> None:
+        try:
+            self.turn(stop)
+            self._failures = 0
+        except Gone:
+            stop.wait(LEAST_BETWEEN_LISTS)
+        except ClusterError as error:
+            self._note_unreachable(error)
+            stop.wait(max(self._pause(), _asked_pause(error)))
 
     def turn(self, stop: Event) -> None:
         """List once, then follow changes until it is time for another list."""

@@ -1,17 +1,21 @@
 """The watcher against a cluster that falls silent, forgets, is away, and comes back."""
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event, Thread
 
 import pytest
-from django.db import connections
+from django.core.management import CommandError
+from django.db import OperationalError, connections
 from django.utils import timezone
 from pytest_django import Settings
 
 from clusters.port import Change, Gone, Inventory, NodeSeen, Pin, PodPhase, Unreachable, WaveRef
-from queues import lease, watcher
+from queues import fleet, lease, watcher
+from queues.lease import Lease
+from queues.management.commands import watch_clusters
 from queues.models import ClusterState, Job, Node, Wave
 from queues.watcher import Follower
 from tests.queues.cluster import RUNNING, SUCCEEDED, Cluster, machine, object_of, pod_of
@@ -232,6 +236,30 @@ def test_a_fault_in_one_pass_does_not_end_the_following(
     until(lambda: state(job) == "running")
 
 
+@pytest.mark.parametrize("where", [(Lease, "needed"), (Follower, "_note_unreachable"), (Follower, "turn")])
+def test_a_database_that_takes_no_connections_for_a_while_does_not_end_the_following(
+    stage: Cluster, watched: Watched, monkeypatch: pytest.MonkeyPatch, where: tuple[type, str]
+) -> None:
+    job, _ = running(stage)
+    watched.cluster.error = Unreachable("503 from the server")
+    works, refused = getattr(*where), Event()
+
+    def refuse_first(*given: object) -> object:
+        if refused.is_set():
+            return works(*given)
+        refused.set()
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(*where, refuse_first)
+    watched.start()
+    until(refused.is_set)
+    watched.cluster.error = None
+
+    until(lambda: state(job) == "running" or not watched.thread.is_alive())
+
+    assert state(job) == "running"
+
+
 def test_gated_pods_are_released_to_their_nodes(stage: Cluster, watched: Watched) -> None:
     wave = stage.lab.start(stage.lab.submit(), running=False)
     stage.run(wave, PodPhase.PENDING, gated=True, node=None)
@@ -296,3 +324,19 @@ def test_a_new_node_is_there_for_the_loop_as_soon_as_it_is_heard_of(watched: Wat
     watched.start()
 
     until(lambda: Node.objects.filter(name="h9", units=8).exists())
+
+
+def test_where_one_of_two_clusters_is_followed_no_more_the_process_ends_and_says_so(
+    db: None,  # noqa: ARG001  asks for the database
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def follow(self: Follower, stop: Event) -> None:
+        if self.name == "east":
+            stop.wait(LIMIT)
+
+    monkeypatch.setattr(fleet, "clusters", lambda: {"east": None, "west": None})
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(Follower, "run", follow)
+
+    with pytest.raises(CommandError, match="cluster west has ended"):
+        watch_clusters.Command().handle()

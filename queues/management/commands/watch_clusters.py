@@ -35,5 +35,12 @@ class Command(BaseCommand):
         for thread in threads:
             thread.start()
         self.stdout.write(f"following {', '.join(clusters)}")
-        while any(thread.is_alive() for thread in threads):
+        while all(thread.is_alive() for thread in threads):
             time.sleep(0.2)
+        ended = [] if stop.is_set() else [thread.name for thread in threads if not thread.is_alive()]
+        stop.set()
+        for thread in threads:
+            thread.join()
+        if ended:
+            # Whoever runs this starts it again; alone the others would go on, and nobody would follow this one.
+            raise CommandError(f"the following of cluster {', '.join(ended)} has ended by itself")
