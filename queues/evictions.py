@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
+from queues import recalls
 from queues.admission.outcome import Eviction
 from queues.admission.world import Attempt, JobShape, Placed, World
 from queues.growth import Soft, stop_growing
@@ -86,6 +87,7 @@ def evict(evictions: Sequence[Eviction], world: World, jobs: Mapping[int, Job], 
     _move_gangs(leaving, now)
     stop_growing({row.attempt.id for row in leaving if row.said.surplus}, now=now)
     JobEvent.objects.bulk_create([*_told_victims(leaving, now), *_told_claimants(leaving, now)])
+    recalls.audit(_recalls(leaving), now=now)
     evicted = {row.victim.id for row in leaving if not row.said.surplus}
     return Left(tuple(sorted(evicted)), tuple(sorted({row.victim.id for row in leaving} - evicted)))
 
@@ -344,6 +346,25 @@ def _told_victims(leaving: Sequence[Leaving], now: datetime) -> Iterator[JobEven
                 "grace_seconds": int(first.victim.grace.total_seconds()),
                 "attempt": first.victim.attempt,
             },
+        )
+
+
+def _recalls(leaving: Sequence[Leaving]) -> Iterator[recalls.Recall]:
+    """Yield what the audit keeps of each victim and claim; surplus that goes back is no eviction."""
+    for rows in _together(
+        [row for row in leaving if not row.said.surplus], lambda row: (row.victim.id, row.said.claim)
+    ):
+        first = rows[0]
+        yield recalls.Recall(
+            victim=first.victim,
+            claimant=first.claimant,
+            claim=first.said.claim,
+            rule=first.said.rule,
+            exact=first.said.exact,
+            tasks=sum(row.tasks.total() for row in rows),
+            units=sum(row.units for row in rows),
+            lost_unit_seconds=int(sum(row.units * row.lost.total_seconds() for row in rows)),
+            grace=int(first.victim.grace.total_seconds()),
         )
 
 

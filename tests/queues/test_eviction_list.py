@@ -12,6 +12,7 @@ from queues.models import Eviction as Stored
 from queues.models import Job, Task, Wave
 from queues.states import TaskState
 from tenants.errors import NotFound
+from tenants.models import Membership, Role
 from tests.queues.api.test_jobs import client
 from tests.queues.lab import MINUTE, NOW, Lab, member
 from tests.queues.test_evictions import world
@@ -93,6 +94,22 @@ def test_who_sees_both_sides_reads_their_names_in_the_events(lab: Lab, recall: t
     )
     assert reclaims.summary == "Reclaims 16 GPUs from 1 job: borrower of cv"
     assert reclaims.details["victims"] == [{"job": str(victim.uid), "units": 16}]
+
+
+def test_the_audit_names_both_sides_rule_and_cost_to_who_may_see_both(lab: Lab, recall: tuple[Job, Job]) -> None:
+    victim, claimant = recall
+    path = "/api/v1/audit?action=job.evict"
+
+    (entry,) = client(lab.auditor).get(path).json()["items"]
+
+    assert entry["target"] == f"job {victim.uid} borrower"
+    assert (entry["team"], entry["before"]["team"], entry["after"]["claimant_team"]) == ("ai", "cv", "nlp")
+    assert entry["after"]["claimant"] == f"job {claimant.uid} lenderjob"
+    cost = {"rule": "guarantee", "tasks": 2, "units": 16, "lost_unit_seconds": 57600, "grace_seconds": 30}
+    assert entry["after"].items() >= cost.items()
+    assert client(lab.lea).get(path).json()["items"] == []
+    Membership.objects.create(team=lab.ai, user=lab.lea.user, role=Role.LEAD, created_at=NOW)
+    assert [row["id"] for row in client(lab.lea).get(path).json()["items"]] == [entry["id"]]
 
 
 def test_the_list_over_http_is_filtered_and_comes_in_pages(lab: Lab, recall: tuple[Job, Job]) -> None:

@@ -17,7 +17,7 @@ from queues.launches import launches_of
 from queues.models import Eviction as StoredEviction
 from queues.models import Job, Node, Task, Wave
 from queues.waiting import milliseconds
-from tenants.models import Installation
+from tenants.models import AuditEntry, Installation
 from tests.queues.cluster import FAILED, PENDING, RUNNING, SUCCEEDED, Cluster, object_of, pod_of
 from tests.queues.lab import MINUTE, NOW, Lab
 from tests.queues.test_release import Desk
@@ -191,6 +191,7 @@ def test_the_newest_surplus_on_a_node_goes_and_is_no_eviction(lab: Lab) -> None:
         "Gives 2 surplus tasks (4 GPUs) back for another job; runs on with 3, minimum 1"
     ]
     assert applied.decision.details == {"dropped": 0, "shrunk": 1}
+    assert not AuditEntry.objects.filter(action="job.evict").exists()
 
 
 def test_a_surplus_wave_of_which_nothing_stays_is_stopped_whole(lab: Lab) -> None:
