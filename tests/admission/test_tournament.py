@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, MINUTE, JobShape, Placed, Quota
+from queues.admission.world import HOUR, MINUTE, JobShape, Placed, Policy, Quota
 from tests.admission.site import NOW, Site
 
 
@@ -151,3 +151,28 @@ def test_who_no_longer_leaves_a_planned_start_its_quota_lets_a_shorter_job_of_it
 
     # Six units are lent, of which the holder needs four in 90 minutes: the first two take what is beside it then.
     assert decided.started() == [first, second, short]
+
+
+def test_where_more_is_promised_than_there_is_the_guarantee_that_is_used_least_goes_first() -> None:
+    site = Site(policy=Policy(overcommit=True))
+    site.node(5)
+    first, second = site.team(4), site.team(4)
+    site.runs(first, 1, units=3)
+    site.runs(second, 1)
+    site.waits(first, priority=1, minutes=9)
+    job = site.waits(second)
+
+    # The first would use 4 of its 4, the second 2 of its 4, and one unit is free.
+    assert site.decide().started() == [job]
+
+
+def test_a_user_with_nothing_goes_before_one_with_the_least_that_can_be() -> None:
+    site = Site()
+    site.flavor(value=1)
+    site.node(2)
+    team = site.team(2)
+    site.runs(team, 1, user=1)
+    site.waits(team, user=1, minutes=9)
+    job = site.waits(team, user=2)
+
+    assert site.decide().started() == [job]
