@@ -134,23 +134,40 @@ def test_of_two_jobs_sent_on_to_borrow_one_may_take_surplus_back_there() -> None
     assert [(row.placed, row.surplus) for row in decided.outcome.evictions] == [(surplus, True)]
 
 
-def test_who_no_longer_leaves_a_planned_start_its_quota_lets_a_shorter_job_of_its_line_go() -> None:
-    site = Site()
+def beside_a_planned_start(site: Site) -> tuple[int, int]:
+    """Let a job hold four of six units that are lent, from 90 minutes on; three are in use until then.
+
+    Return the first job of a line, which may run for two hours, and the one behind it, which may for 70 minutes.
+    """
     site.node(4, count=2)
     site.team(2, lend=0)
-    holding = site.team()
+    holding, last = site.team(), site.team()
     site.runs(holding, 1, units=3, ends_by=NOW + 90 * MINUTE)
     holder = site.waits(holding, 4, gang=1, minutes=120, limit=60)
     site.holds_on(holder, 1, at=NOW + 90 * MINUTE)
-    first, second = site.waits(site.team(), minutes=9), site.waits(site.team(), minutes=8)
-    last = site.team()
-    _long, short = (site.waits(last, gang=1, minutes=7, limit=limit) for limit in (120, 70))
+    long = site.waits(last, gang=1, minutes=7, limit=120)
+    short = site.waits(last, gang=1, minutes=5, limit=70)
     site.classes[-1] = replace(site.classes[-1], ask=replace(site.classes[-1].ask, time_limit=2 * HOUR))
+    return long, short
 
-    decided = site.decide()
 
-    # Six units are lent, of which the holder needs four in 90 minutes: the first two take what is beside it then.
-    assert decided.started() == [first, second, short]
+def test_who_no_longer_leaves_a_planned_start_its_quota_lets_a_shorter_job_of_its_line_go() -> None:
+    site = Site()
+    _, short = beside_a_planned_start(site)
+    first, second = site.waits(site.team(), minutes=9), site.waits(site.team(), minutes=8)
+
+    # The first two take what is beside the holder in 90 minutes.
+    assert site.decide().started() == [first, second, short]
+
+
+def test_who_goes_in_the_place_of_one_that_waits_longer_has_no_more_of_a_turn_for_that() -> None:
+    site = Site()
+    beside_a_planned_start(site)
+    site.runs(site.team(), 2, units=2)
+    between = site.waits(site.team(), gang=1, minutes=6, limit=70)
+
+    # One unit is left, for 90 minutes.
+    assert site.decide().started() == [between]
 
 
 def test_where_more_is_promised_than_there_is_the_guarantee_that_is_used_least_goes_first() -> None:
