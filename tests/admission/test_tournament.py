@@ -193,3 +193,17 @@ def test_a_user_with_nothing_goes_before_one_with_the_least_that_can_be() -> Non
     job = site.waits(team, user=2)
 
     assert site.decide().started() == [job]
+
+
+def test_a_shorter_job_of_a_user_whose_limit_a_planned_start_of_theirs_fills_takes_the_last_unit_until_then() -> None:
+    site = Site()
+    site.node(4)
+    team = site.team(4, per_user_limit=2)
+    site.runs(team, 1, ends_by=NOW + 90 * MINUTE)
+    holder = site.waits(team, 2, gang=1, minutes=120, limit=60)
+    site.holds_on(holder, 1, at=NOW + 90 * MINUTE)
+    _long, short = (site.waits(team, gang=1, minutes=7, limit=limit) for limit in (120, 70))
+    site.classes[-1] = replace(site.classes[-1], ask=replace(site.classes[-1].ask, time_limit=2 * HOUR))
+
+    # One of the user's two runs; in 90 minutes, when it ends, the planned start takes both.
+    assert site.decide().started() == [short]
