@@ -294,7 +294,7 @@ class Passes:
                 for node, room in rooms(kept.option, kept.placed).items():
                     board.kept[node] = minus(board.kept[node], room)
                 kept_rows[place] = replace(kept, placed=(), waits_for_age=False)
-                board.keeping.pop(kept.job.id, None)
+                board.keeping[kept.job.id].remove((case, kept.option.needs))
                 given_up = True
         for kept in still:
             board.promise(board.case(kept.job_class), kept.option.needs, -1)

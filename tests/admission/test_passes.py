@@ -170,3 +170,22 @@ def test_a_second_job_takes_from_the_rest_of_an_attempt_of_its_own_team() -> Non
     decided = site.decide()
 
     assert (decided.started(), decided.victims()) == (jobs, [low, low])
+
+
+def test_a_task_that_keeps_no_longer_leaves_the_keeps_of_the_others_of_its_job() -> None:
+    site = Site()
+    wanted = (("ib", "yes"),)
+    site.node(2, count=2, labels=wanted)
+    site.node(2)
+    team, other = site.team(4), site.team(2)
+    for node in (1, 2):
+        site.runs(other, node, preemptible=False)
+    keeping = site.waits(team, 2, tasks=2, labels=wanted, minutes=9)
+    large = site.waits(team, 2, gang=1, minutes=8)
+    small = [site.waits(team, gang=1, minutes=7) for _ in range(2)]
+
+    decided = site.decide()
+
+    # Both tasks keep, so that the large one borrows; then only one of them is inside, and only its unit stays kept.
+    assert keeps(decided)[keeping] in ([1], [])
+    assert (decided.started(), decided.nodes(small[0])) == ([large, small[0]], {2: 1})
