@@ -29,9 +29,14 @@ SUBMITTER = "system:kubectl"
 WAITING = (JobState.QUEUED, JobState.HELD)
 OBJECT_ONCE = "job_object_once"
 MOST_ERRORS = 5
-# An object that failed while its job was leaving cannot run again.
+# What has run and ended while it was taken back: one that failed cannot run again.
 _TOLD = "Its object failed by itself while it was taken back, and cannot run again"
 _FAILED: dict[str, Any] = {"summary": f"Failed: {_TOLD}", "reason_code": Trouble.TASK_FAILED, "reason_text": _TOLD}
+_DONE: dict[str, Any] = {
+    "summary": "Succeeded: its object completed while it was taken back",
+    "reason_code": "",
+    "reason_text": "",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,33 +117,35 @@ def _told(error: DomainError) -> str:
 
 
 def _let_go(cluster: int, view: View, uids: Collection[str] | None, now: datetime, found: Adopted) -> None:
-    """Cancel waiting jobs whose object was deleted, or started by somebody else."""
+    """End waiting jobs whose object was deleted, started by somebody else, or has come to its end."""
     rows = Job.objects.filter(object_cluster=cluster, state__in=WAITING).order_by("id")
     if uids is not None:
         rows = rows.filter(object_uid__in=uids)
     rows = rows.exclude(kind__in=view.unseen)
     for job_id, uid, state, attempt in rows.values_list("id", "object_uid", "state", "attempt"):
-        why = _why_gone(view, uid or "")
-        if why is None:
+        end = _end(view, uid or "", has_run=attempt > 1)
+        if end is None:
             continue
-        offer = view.offers.get(uid or "")
-        failed = offer is not None and offer.failed and attempt > 1 and state == JobState.QUEUED
+        goal, changes = end
         with transaction.atomic():
-            if failed:
-                moved = step(job_id, JobState.QUEUED, JobState.FAILED, now=now, event="failed", **_FAILED)
-            else:
-                moved = step(job_id, JobState(state), JobState.CANCELLED, now=now, event="cancelled", summary=why)
-            if moved:
+            if step(job_id, JobState(state), goal, now=now, event=goal.value, **changes):
                 found.jobs.add(job_id)
 
 
-def _why_gone(view: View, uid: str) -> str | None:
+def _end(view: View, uid: str, *, has_run: bool) -> tuple[JobState, dict[str, Any]] | None:
+    """Return how a waiting job ends by what its object shows, None where it may wait on."""
     offer = view.offers.get(uid)
     if offer is None:
-        return None if view.is_there(uid) else "Cancelled: its object was deleted in the cluster"
+        return None if view.is_there(uid) else _cancelled("its object was deleted in the cluster")
+    if offer.over and has_run:
+        return (JobState.FAILED, _FAILED) if offer.failed else (JobState.SUCCEEDED, _DONE)
     if offer.over:
-        return "Cancelled: its object has ended outside the queue"
-    return None if offer.suspended else "Cancelled: somebody else started its object, which runs outside the queue"
+        return _cancelled("its object has ended outside the queue")
+    return None if offer.suspended else _cancelled("somebody else started its object, which runs outside the queue")
+
+
+def _cancelled(why: str) -> tuple[JobState, dict[str, Any]]:
+    return JobState.CANCELLED, {"summary": f"Cancelled: {why}"}
 
 
 def _submitter() -> User:

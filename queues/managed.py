@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from clusters.kinds import JOB
-from clusters.port import PodPhase, PodSeen, WaveSeen
+from clusters.port import Offer, PodPhase, PodSeen, WaveSeen
 from queues.models import Task
 from queues.progress import TaskNow, Trouble, with_pod, without_pod
 from queues.states import TaskState
@@ -22,6 +22,7 @@ GAVE_UP = ("BackoffLimitExceeded", "MaxFailedIndexesExceeded", "FailedIndexes")
 class Thing:
     """The object of a wave: not ``seen`` and yet not ``gone`` is unknown.
 
+    One that is gone is ``seen`` as it was last. ``back``: the object that people made, while it is no wave's.
     ``failed_pods``: a pod of it has failed by itself, ``lost_pods``: somebody deleted one.
     """
 
@@ -29,16 +30,22 @@ class Thing:
     gone: bool
     failed_pods: bool
     lost_pods: bool = False
+    back: Offer | None = None
 
     @property
     def complete(self) -> bool:
         """Whether it says that all went well."""
-        return self.seen is not None and self.seen.complete
+        return any(each is not None and each.complete for each in (self.seen, self.back))
 
     @property
     def failed(self) -> bool:
         """Whether it says that it has failed."""
-        return self.seen is not None and self.seen.failed
+        return any(each is not None and each.failed for each in (self.seen, self.back))
+
+    @property
+    def begun(self) -> bool:
+        """Whether it says that all pods run which it still wants."""
+        return self.seen is not None and self.seen.begun
 
     @property
     def robbed(self) -> bool:
@@ -78,21 +85,20 @@ def see(
     """Return a task that holds as its pod and its object show it."""
     if pod is not None and pod.phase not in ENDED_PHASES:
         return with_pod(before, pod, node=node, admitted=admitted, now=now)
-    if thing.gone:
-        return (
-            without_pod(before, now=now)
-            if pod is None
-            else with_pod(before, pod, node=node, admitted=admitted, now=now)
-        )
-    if before.state is TaskState.LEAVING:
-        return before
     if thing.complete:
         return _succeeded(before, pod, now)
+    if thing.gone:
+        # That a pod went well says nothing of the object, which may have wanted others behind it.
+        if pod is None or pod.phase is PodPhase.SUCCEEDED:
+            return without_pod(before, now=now)
+        return with_pod(before, pod, node=node, admitted=admitted, now=now)
+    if before.state is TaskState.LEAVING:
+        return before
     if thing.robbed:
         return without_pod(before, now=now)
     if thing.failed:
         return _failed(before, pod, thing, node=node, admitted=admitted, now=now)
-    return _started(before, pod, now)
+    return _started(before, pod, thing, now)
 
 
 def _succeeded(before: TaskNow, pod: PodSeen | None, now: datetime) -> TaskNow:
@@ -116,13 +122,15 @@ def _failed(
     return replace(_named(before, pod), state=state, ended_at=now, reason=reason, message=message)
 
 
-def _started(before: TaskNow, pod: PodSeen | None, now: datetime) -> TaskNow:
-    """Note that a task has run whose pod has come and gone between two looks."""
-    if pod is None or before.state is not TaskState.PENDING:
+def _started(before: TaskNow, pod: PodSeen | None, thing: Thing, now: datetime) -> TaskNow:
+    """Note that a task has run whose pod has come and gone between two looks, or that needs none any more.
+
+    An object that runs again goes on from where it was: what has succeeded before gets no pod.
+    """
+    if before.state is not TaskState.PENDING or (pod is None and not thing.begun):
         return before
-    return replace(
-        _named(before, pod), state=TaskState.RUNNING, started_at=pod.started_at or now, reason="", message=""
-    )
+    started = (pod and pod.started_at) or now
+    return replace(_named(before, pod), state=TaskState.RUNNING, started_at=started, reason="", message="")
 
 
 def _named(before: TaskNow, pod: PodSeen | None) -> TaskNow:

@@ -150,9 +150,11 @@ def _see_managed(
     now: datetime,
 ) -> dict[int, TaskNow]:
     """See the tasks of an object that people wrote; one whose node is lost has lost its place there too."""
+    parted = view.lost(str(wave.uid))
     thing = managed.Thing(
-        seen=objects[0] if objects else None,
-        gone=not objects and (view.has_lost(str(wave.uid)) or (_is_shown(wave, view) and _is_seen(wave, view))),
+        seen=objects[0] if objects else parted,
+        back=view.offers.get(wave.job.object_uid or ""),
+        gone=not objects and (parted is not None or (_is_shown(wave, view) and _is_seen(wave, view))),
         failed_pods=any(pod.phase is PodPhase.FAILED and not pod.leaving for pod in pods),
         lost_pods=any(pod.phase is PodPhase.FAILED and pod.leaving for pod in pods)
         or not {task.pod_uid for task in tasks if task.pod_uid} <= {pod.uid for pod in pods},

@@ -42,8 +42,11 @@ HOLDING = frozenset({WaveState.ADMITTED, WaveState.RUNNING, WaveState.EVICTING})
 TASK_HOLDING = frozenset({TaskState.PENDING, TaskState.RUNNING, TaskState.LEAVING})
 
 STEPS: dict[JobState, frozenset[JobState]] = {
-    JobState.QUEUED: frozenset({JobState.ADMITTED, JobState.HELD, JobState.CANCELLED, JobState.FAILED}),
-    JobState.HELD: frozenset({JobState.QUEUED, JobState.CANCELLED}),
+    # What people made may end by itself in the moment in which it is taken back.
+    JobState.QUEUED: frozenset(
+        {JobState.ADMITTED, JobState.HELD, JobState.CANCELLED, JobState.FAILED, JobState.SUCCEEDED}
+    ),
+    JobState.HELD: frozenset({JobState.QUEUED, JobState.CANCELLED, JobState.FAILED, JobState.SUCCEEDED}),
     JobState.ADMITTED: frozenset(
         {JobState.RUNNING, JobState.EVICTING, JobState.QUEUED, JobState.FAILED, JobState.SUCCEEDED, JobState.CANCELLED}
     ),

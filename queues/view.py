@@ -61,7 +61,7 @@ class View:
         self._pods_on: dict[str, set[str]] = defaultdict(set)
         self._objects_of: dict[str, set[str]] = defaultdict(set)
         self._parting: set[str] = set()
-        self._lost: set[str] = set()
+        self._lost: dict[str, WaveSeen] = {}
         self._families: dict[tuple[str, str], str] = {}
         for seen in listed.waves:
             self._put_object(seen)
@@ -95,7 +95,9 @@ class View:
                     self.arrived.add(seen.wave)
                 self.offers.pop(seen.uid, None)
                 self._drop_object(seen.uid)
-                if not change.deleted:
+                if change.deleted:
+                    self._lost[seen.wave] = seen
+                else:
                     self._put_object(seen)
                     self._claim_early(seen)
             case DevicesSeen() as devices:
@@ -142,9 +144,9 @@ class View:
         """Return the objects of a wave: Kubernetes Jobs, or what people wrote."""
         return [self._objects[uid] for uid in self._objects_of.get(wave, ())]
 
-    def has_lost(self, wave: str) -> bool:
-        """Tell whether an object of the wave was there and is there no more."""
-        return wave in self._lost
+    def lost(self, wave: str) -> WaveSeen | None:
+        """Return an object of the wave that was there and is there no more, as it was last seen."""
+        return self._lost.get(wave)
 
     def is_there(self, uid: str) -> bool:
         """Tell whether an object that people made is there, given into a queue or as a wave's."""
@@ -234,7 +236,7 @@ class View:
         self._objects[seen.uid] = seen
         if seen.kind and BY_KEY[seen.kind].family:
             self._families[seen.namespace, seen.name] = seen.wave
-        self._lost.discard(seen.wave)
+        self._lost.pop(seen.wave, None)
         self._objects_of[seen.wave].add(seen.uid)
 
     def _drop_object(self, uid: str) -> None:
@@ -242,7 +244,7 @@ class View:
         if seen is not None:
             self._families.pop((seen.namespace, seen.name), None)
             self.waves.add(seen.wave)
-            self._lost.add(seen.wave)
+            self._lost[seen.wave] = seen
             _discard(self._objects_of, seen.wave, uid)
 
 

@@ -61,6 +61,8 @@ class Kind:
     ``overrides`` leads to changes of pods whose template lies elsewhere, and ``family`` names the label by which such
     pods name their object. ``ordinal`` names a label of pods that counts copies of a part, ``index`` the label or
     annotation that counts pods inside one. ``adopts``: suspended ones that people make are taken into the queue.
+    ``standing`` leads to where its status counts copies that are ready and that have succeeded, in one mapping or in a
+    list of them by the part's name.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Kind:
     only: tuple[tuple[Path, str, str], ...] = ()
     family: str = ""
     adopts: bool = False
+    standing: Path = ()
 
     @property
     def api(self) -> str:
@@ -140,6 +143,7 @@ JOB = Kind(
     refused=((("spec", "managedBy"), "another controller would run it"),),
     index=names.COMPLETION_INDEX,
     adopts=True,
+    standing=("status",),
 )
 JOB_SET = Kind(
     name="JobSet",
@@ -171,6 +175,7 @@ JOB_SET = Kind(
     ordinal="jobset.sigs.k8s.io/job-index",
     index=names.COMPLETION_INDEX,
     adopts=True,
+    standing=("status", "replicatedJobsStatus"),
 )
 _REPLICAS = frozenset({"replicas", "restartPolicy", "template"})
 PYTORCH_JOB = Kind(
@@ -390,6 +395,26 @@ def has_succeeded(kind: Kind, manifest: Json) -> bool:
 def has_failed(kind: Kind, manifest: Json) -> bool:
     """Tell whether the object says that it has failed."""
     return any(_shows(sign, manifest) for sign in kind.failed)
+
+
+def has_begun(kind: Kind, manifest: Json) -> bool:
+    """Tell whether an object says that every pod runs which it still wants at once; some have ended for good."""
+    if not kind.standing or paths.at(manifest, kind.suspend) is True:
+        return False
+    found = paths.at(manifest, kind.standing)
+    counts = {part.get("name"): part for part in found} if isinstance(found, list) else {"": found}
+    return all(
+        _is_ready(pods, part, paths.mapping(counts.get(name)))
+        for pods in kind.pods
+        for part, name, _ in _written(pods, manifest)
+    )
+
+
+def _is_ready(pods: Pods, part: Json, counts: Json) -> bool:
+    once = _number(paths.at(part, pods.counts[0]))
+    total = once if not pods.most else _number(paths.at(part, pods.most) or once)
+    ready, succeeded = (counts.get(word) or 0 for word in ("ready", "succeeded"))
+    return bool(ready >= min(once, total - succeeded))
 
 
 def failure(kind: Kind, manifest: Json) -> str:

@@ -149,7 +149,7 @@ class WaveSeen:
 
     ``refusal`` says why its pods cannot be created (a ResourceQuota, a webhook); only an inventory looks for it.
     ``kind`` names what people wrote (a key of ``clusters.kinds``), nothing for our own Jobs; ``adopted``: people made
-    it too, so that it is never deleted.
+    it too, so that it is never deleted. ``begun``: such an object says that all pods run which it still wants.
     """
 
     namespace: str
@@ -164,6 +164,7 @@ class WaveSeen:
     refusal: str = ""
     kind: str = ""
     adopted: bool = False
+    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +185,11 @@ class Offer:
     manifest: Mapping[str, Any]
     refused: str = ""
     failed: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether it says that all went well."""
+        return self.over and not self.failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

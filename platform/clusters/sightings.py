@@ -101,6 +101,7 @@ def wave(seen: Json, kind: Kind = kinds.JOB, *, refusal: str = "") -> WaveSeen:
         refusal=refusal,
         kind=kind.key if group is None else "",
         adopted=names.ANNOTATION_ADOPTED in (meta.get("annotations") or {}),
+        begun=group is None and kinds.has_begun(kind, seen),
     )
 
 

@@ -73,6 +73,8 @@ class WrittenObjects:
             return
         if wave is not None:
             raise NameTaken(f"{kind.name} {name} still belongs to an earlier wave", leaving=True)
+        if kinds.has_succeeded(kind, found) or kinds.has_failed(kind, found):
+            raise NameTaken(f"{kind.name} {name} has ended, which is to be seen first", leaving=True)
         if not raw.same_size(kind, raw.as_written(found, kind), written.manifest):
             raise Refused(f"{kind.name} {name} was changed while it waited: delete it and create it anew")
         try:

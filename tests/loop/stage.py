@@ -94,14 +94,18 @@ def finish(cluster: KubeCluster, job: Job) -> None:
     """Let the pods of a job that run succeed now; so the test says how long they run, and not the machine."""
     ours = {str(uid) for uid in job.waves.values_list("uid", flat=True)}
     for seen in cluster.inventory().pods:
-        if seen.wave not in ours or seen.phase is not PodPhase.RUNNING:
-            continue
-        path = f"/api/v1/namespaces/{seen.namespace}/pods/{seen.name}"
-        ended = {"exitCode": 0, "reason": "Completed", "finishedAt": f"{timezone.now():%Y-%m-%dT%H:%M:%SZ}"}
-        pod = cluster.api.ask("get", path)
-        states = [{**each, "state": {"terminated": ended}} for each in pod["status"]["containerStatuses"]]
-        body = {"status": {"phase": "Succeeded", "containerStatuses": states}}
-        cluster.api.ask("patch", f"{path}/status", body=body, media="application/strategic-merge-patch+json")
+        if seen.wave in ours and seen.phase is PodPhase.RUNNING:
+            finish_pod(cluster, seen)
+
+
+def finish_pod(cluster: KubeCluster, seen: PodSeen) -> None:
+    """Let a pod that runs succeed now."""
+    path = f"/api/v1/namespaces/{seen.namespace}/pods/{seen.name}"
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": f"{timezone.now():%Y-%m-%dT%H:%M:%SZ}"}
+    pod = cluster.api.ask("get", path)
+    states = [{**each, "state": {"terminated": ended}} for each in pod["status"]["containerStatuses"]]
+    body = {"status": {"phase": "Succeeded", "containerStatuses": states}}
+    cluster.api.ask("patch", f"{path}/status", body=body, media="application/strategic-merge-patch+json")
 
 
 def state(job: Job) -> JobState:

@@ -8,7 +8,7 @@ from queues.models import Job, Node, Task
 from queues.states import JobState
 from tests.clusters.waiting import until
 from tests.loop.adopting import Hands, job_of
-from tests.loop.stage import Stage, events, state, units_in_use
+from tests.loop.stage import Stage, events, finish_pod, state, units_in_use
 from tests.queues import manifests
 from tests.queues.manifests import steer
 
@@ -101,6 +101,106 @@ def test_a_job_whose_object_fails_while_it_is_taken_back_has_failed(stage: Stage
     assert ended is JobState.FAILED
     assert job.reason_text == "Its object failed by itself while it was taken back, and cannot run again"
     assert events(job)[-2:] == ["queued", "failed"]
+    assert units_in_use() == 0
+
+
+def complete(hands: Hands) -> bool:
+    conditions = hands.get("made").get("status", {}).get("conditions", ())
+    return any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)
+
+
+def counts(hands: Hands, succeeded: int) -> bool:
+    return bool(hands.get("made")["status"].get("succeeded", 0) == succeeded)
+
+
+def running(job: Job) -> int:
+    """Return how many tasks of the job's attempt run."""
+    job.refresh_from_db()
+    return Task.objects.filter(wave__job=job, wave__attempt=job.attempt, state="running").count()
+
+
+def take_back(job: Job, to: JobState = JobState.QUEUED) -> None:
+    steps.evict(job.id, JobState.RUNNING, to, now=timezone.now(), event="evicted", summary="for a test")
+
+
+def test_a_job_of_several_completions_that_is_taken_back_between_two_pods_runs_the_others_later(
+    stage: Stage, hands: Hands
+) -> None:
+    hands.make(manifests.job("made", completions=3, completionMode="NonIndexed", notes=steer(forever="1")))
+    stage.look()
+    job = job_of("made")
+    stage.until(lambda: running(job) == 1)
+
+    stage.finish(job)
+    until(lambda: counts(hands, 1))
+    take_back(job)
+    stage.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2)
+    for _ in "second", "third":
+        stage.until(lambda: any(pod.phase == "Running" for pod in stage.pods()))
+        stage.finish(job)
+    ended = stage.until_ended(job)
+
+    assert ended is JobState.SUCCEEDED
+    assert (complete(hands), counts(hands, 3), units_in_use()) == (True, True, 0)
+
+
+def test_a_job_whose_object_completes_while_it_is_taken_back_has_succeeded(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made", notes=steer(forever="1")))
+    stage.look()
+    job = job_of("made")
+    stage.until(lambda: state(job) is JobState.RUNNING)
+
+    take_back(job)
+    stage.finish(job)
+    until(lambda: complete(hands))
+    ended = stage.until_ended(job)
+
+    assert ended is JobState.SUCCEEDED
+    assert events(job)[-2:] == ["evicted", "succeeded"]
+    assert "tidegate.io/wave" not in hands.get("made")["metadata"]["labels"]
+    assert (job.attempt, units_in_use()) == (1, 0)
+
+
+@pytest.mark.parametrize("where", [JobState.QUEUED, JobState.HELD])
+@pytest.mark.parametrize(("word", "end"), [("Complete", JobState.SUCCEEDED), ("Failed", JobState.FAILED)])
+def test_a_job_that_was_taken_back_ends_as_its_object_says_behind_that(
+    stage: Stage, hands: Hands, where: JobState, word: str, end: JobState
+) -> None:
+    hands.make(manifests.job("made", notes=steer(forever="1")))
+    stage.look()
+    job = job_of("made")
+    stage.until(lambda: state(job) is JobState.RUNNING)
+    take_back(job, where)
+    stage.release()
+    until(lambda: bool(stage.look()) and state(job) is where)
+
+    body = {"status": {"conditions": [{"type": word, "status": "True"}]}}
+    media = "application/strategic-merge-patch+json"
+    stage.cluster.api.ask("patch", f"{hands.collection}/made/status", body=body, media=media)
+    stage.look()
+
+    assert state(job) is end
+    assert events(job)[-2:] == [where, end]
+    assert (bool(job.reason_text), job.waiting_tasks) == (end is JobState.FAILED, 0)
+
+
+def test_of_a_job_that_runs_again_only_what_is_left_to_do_is_waited_for(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made", pods=2, units=8, notes=steer(forever="1")))
+    stage.look()
+    job = job_of("made")
+    stage.until(lambda: running(job) == 2)
+
+    first = stage.pods()[0]
+    finish_pod(stage.cluster, first)
+    until(lambda: counts(hands, 1))
+    take_back(job)
+    stage.until(lambda: running(job) == 2 and job.attempt == 2)
+    pods = [pod for pod in stage.pods() if pod.phase == "Running"]
+    stage.finish(job)
+    ended = stage.until_ended(job)
+
+    assert [pod.index for pod in pods] == [1 - (first.index or 0)]
+    assert ended is JobState.SUCCEEDED
     assert units_in_use() == 0
 
 

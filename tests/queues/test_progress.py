@@ -3,7 +3,8 @@ from datetime import timedelta
 
 import pytest
 
-from clusters.port import PodPhase, PodSeen
+from clusters.port import PodPhase, PodSeen, WaveSeen
+from queues import managed
 from queues.progress import TaskNow, with_pod, without_node, without_pod
 from queues.states import TaskState
 from tests.queues.lab import NOW
@@ -58,6 +59,40 @@ def test_a_running_task_stays_so_until_its_pod_has_ended(phase: PodPhase) -> Non
 
 def test_a_pod_that_succeeds_while_it_is_told_to_go_has_succeeded() -> None:
     assert seen(LEAVING, phase=PodPhase.SUCCEEDED).state is TaskState.SUCCEEDED
+
+
+WENT_WELL = replace(POD, phase=PodPhase.SUCCEEDED, ended_at=NOW + 9 * SECOND)
+OBJECT = WaveSeen(
+    namespace="n", name="o", uid="o", wave="w", group=0, leaving=False, complete=False, failed=False, kind="k"
+)
+
+
+def managed_task(before: TaskNow, pod: PodSeen | None, seen: WaveSeen, *, gone: bool) -> TaskNow:
+    thing = managed.Thing(seen=seen, gone=gone, failed_pods=False)
+    return managed.see(before, pod, thing, node=7, admitted=NOW, now=NOW + 60 * SECOND)
+
+
+@pytest.mark.parametrize("before", [RUNNING, LEAVING])
+def test_a_pod_of_what_people_wrote_that_went_well_has_not_ended_its_task(before: TaskNow) -> None:
+    assert managed_task(before, WENT_WELL, OBJECT, gone=True).state is TaskState.STOPPED
+    assert managed_task(before, WENT_WELL, OBJECT, gone=False).state is before.state
+
+
+@pytest.mark.parametrize("before", [WAITING, RUNNING, LEAVING])
+@pytest.mark.parametrize("pod", [None, WENT_WELL])
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_people_wrote_has_succeeded_once_it_says_so_although_it_was_told_to_go(
+    before: TaskNow, pod: PodSeen | None, *, gone: bool
+) -> None:
+    assert managed_task(before, pod, replace(OBJECT, complete=True), gone=gone).state is TaskState.SUCCEEDED
+
+
+def test_a_place_for_which_what_people_wrote_wants_no_pod_any_more_is_not_waited_for() -> None:
+    begun = replace(OBJECT, begun=True)
+
+    assert managed_task(WAITING, None, begun, gone=False).state is TaskState.RUNNING
+    assert managed_task(WAITING, None, OBJECT, gone=False).state is TaskState.PENDING
+    assert managed_task(WAITING, replace(POD, phase=PodPhase.PENDING), begun, gone=False).state is TaskState.PENDING
 
 
 def test_a_pod_that_fails_while_it_is_told_to_go_was_stopped() -> None:
