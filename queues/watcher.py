@@ -17,7 +17,7 @@ from django.db.models import QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from clusters.port import Change, Cluster, ClusterError, Gone, Unreachable
-from queues import hints
+from queues import hints, untold
 from queues.lease import Lease, Lost
 from queues.models import ClusterState
 from queues.nodes import count_flavors
@@ -233,6 +233,7 @@ class Follower:
             count_flavors()
             hints.wake()
         hints.tell_pages("nodes")
+        _take_back_untold(now)
 
     def _note_answer(self, now: datetime) -> bool:
         """Note that the cluster answers; return whether it did not before."""
@@ -271,3 +272,11 @@ def retire_others(names: Iterable[str], *, now: datetime) -> None:
     if others.update(retired_at=now, away=True, unreachable_since=since, error="It is not configured any more."):
         count_flavors()
         hints.wake()
+        _take_back_untold(now)
+
+
+def _take_back_untold(now: datetime) -> None:
+    """Let jobs go elsewhere that were admitted to a cluster that is away, before it was told."""
+    if jobs := untold.take_back(now=now):
+        hints.wake()
+        hints.tell_pages("jobs", "queue", *topics_of(jobs))

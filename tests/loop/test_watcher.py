@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from threading import Event, Thread
 
 import pytest
@@ -206,6 +207,19 @@ def test_a_cluster_counts_as_away_from_when_it_fell_silent(watched: Watched) -> 
     until(lambda: watched.cluster.lists >= lists + 3)
 
     assert row().unreachable_since == since
+
+
+def test_what_a_cluster_was_not_told_of_when_it_went_away_queues_again(
+    stage: Cluster, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher, "AWAY_AFTER", timedelta(0))
+    wave = stage.lab.start(job := stage.lab.submit(), running=False)
+    Wave.objects.filter(id=wave.id).update(launched_at=None, wish_due_at=timezone.now())
+    watched.cluster.error = Unreachable("503")
+
+    watched.start()
+
+    until(lambda: state(job) == "queued")
 
 
 def test_many_streams_leave_no_threads_behind(watched: Watched) -> None:

@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 
-from queues import queries, release, removals, snapshot, tails
+import pytest
+
+from queues import queries, release, removals, snapshot, tails, untold
 from queues.admission.world import NodeState
 from queues.models import ClusterState, Eviction, KeptLog, Task, Wave
 from queues.models.wave import Wish
@@ -11,6 +13,7 @@ from tests.queues.lab import NOW, Lab, node
 from tests.queues.test_views_pages import browser
 
 SECOND = timedelta(seconds=1)
+LATER = NOW + timedelta(minutes=1)
 
 
 def silent(lab: Lab, *, away: bool = True) -> ClusterState:
@@ -105,3 +108,70 @@ def test_why_a_cluster_does_not_answer_is_told_to_those_who_run_it(lab: Lab) -> 
     assert told == ["kubeconfig /a: there is no such file", ""]
     assert ["there is no such file" in page for page in pages] == [True, False]
     assert all("1 cluster" in page for page in pages)
+
+
+def untold_to(west: ClusterState, wave: Wave, **changes: object) -> Wave:
+    """Make of a wave one that was admitted to a cluster, and told it or not."""
+    started = {"launched_at": None, "seen_at": None, "wish_due_at": NOW, **changes}
+    Wave.objects.filter(id=wave.id).update(cluster=west, **started)
+    return wave
+
+
+def test_what_a_cluster_that_is_away_was_not_told_of_queues_again_at_its_old_place_and_at_no_cost(lab: Lab) -> None:
+    west = silent(lab, away=False)
+    gang = lab.submit(shape="gang", tasks=2)
+    wave = untold_to(west, lab.start(gang, running=False))
+
+    early = untold.take_back(now=LATER)
+    ClusterState.objects.filter(id=west.id).update(away=True)
+    moved, once_more = untold.take_back(now=LATER), untold.take_back(now=LATER)
+
+    gang.refresh_from_db()
+    wave.refresh_from_db()
+    assert (early, moved, once_more) == (set(), {gang.id}, set())
+    assert (gang.state, gang.attempt, gang.waiting_tasks, gang.ready) == ("queued", 2, 1, True)
+    assert (gang.failures, gang.start_failures, gang.interruptions, gang.backoff_until) == (0, 0, 0, None)
+    assert (wave.state, wave.outcome, wave.wish_due_at) == ("ended", "CLUSTER_UNREACHABLE", None)
+    assert set(wave.tasks.values_list("state", "reason")) == {("stopped", "CLUSTER_UNREACHABLE")}
+    assert gang.events.get(type="interrupted").summary == "Cluster west is away and was not told of it"
+
+
+def test_of_an_independent_job_only_what_was_not_told_waits_again_while_the_rest_stays_unknown(lab: Lab) -> None:
+    west = silent(lab)
+    job = lab.submit(shape="independent", tasks=2, gpus="h100:1")
+    untold_to(west, lab.start(job, running=False))
+    told = untold_to(west, lab.start(job), launched_at=NOW, wish_due_at=None)
+
+    untold.take_back(now=LATER)
+
+    job.refresh_from_db()
+    assert (job.state, job.waiting_tasks) == ("running", 2)
+    assert set(told.tasks.values_list("state", flat=True)) == {"running"}
+
+
+def test_surplus_that_was_not_told_goes_and_its_job_runs_on(lab: Lab) -> None:
+    west = silent(lab)
+    job = lab.submit(shape="elastic", tasks={"min": 1, "max": 3}, gpus="h100:1")
+    base = lab.start(job)
+    surplus = untold_to(west, lab.grow(base, lab.nodes[1], running=False))
+
+    untold.take_back(now=LATER)
+
+    job.refresh_from_db()
+    surplus.refresh_from_db()
+    assert (job.state, job.waiting_tasks, surplus.state) == ("running", 0, "ended")
+    assert job.events.filter(type="shrank").exists()
+
+
+@pytest.mark.parametrize("tried", [{"wish_tries": 1}, {"launching_until": NOW}, {"launched_at": NOW}, {"seen_at": NOW}])
+def test_what_may_have_reached_a_cluster_that_is_away_stays_until_it_answers(
+    lab: Lab, tried: dict[str, object]
+) -> None:
+    job = lab.submit()
+    wave = untold_to(silent(lab), lab.start(job, running=False), **tried)
+
+    assert untold.take_back(now=LATER) == set()
+
+    job.refresh_from_db()
+    wave.refresh_from_db()
+    assert (job.state, wave.state) == ("admitted", "admitted")
