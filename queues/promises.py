@@ -11,24 +11,31 @@ from queues.admission.outcome import Outcome
 from queues.admission.world import Ask, JobShape, Milliseconds, Placed, Standing, Victim
 from queues.limits import time_left
 from queues.models import Claim, Eviction, Hold, Idle, Job
-from queues.states import ENDED
+from queues.states import ENDED, JobState
 from queues.waiting import milliseconds, moment, span
 
 MINUTE = timedelta(minutes=1)
+MOST_RESTING = 1000
 # Mostly nothing is promised: one small statement spares those that would find nothing.
 _THERE = """
 SELECT EXISTS (SELECT FROM queues_claim), EXISTS (SELECT FROM queues_hold), EXISTS (SELECT FROM queues_idle),
-    EXISTS (SELECT FROM queues_eviction WHERE at > %s)
+    EXISTS (SELECT FROM queues_eviction WHERE at > %s),
+    EXISTS (SELECT FROM queues_job WHERE state = 'held')
+        OR EXISTS (SELECT FROM queues_job WHERE backoff_until IS NOT NULL)
 """
 
 
 class Promised(NamedTuple):
-    """What is promised as of a snapshot; ``idle`` are the unit-milliseconds that waiting jobs have kept idle so far."""
+    """What is promised as of a snapshot; ``idle`` are the unit-milliseconds that waiting jobs have kept idle so far.
+
+    ``resting`` are the classes of jobs that are held or back off.
+    """
 
     claims: tuple[world.Claim, ...]
     holds: tuple[world.Hold, ...]
     idle: dict[int, int]
     evicted_at: tuple[Milliseconds, ...]
+    resting: tuple[int, ...]
 
 
 class _There(NamedTuple):
@@ -38,6 +45,7 @@ class _There(NamedTuple):
     holds: bool
     idle: bool
     evictions: bool
+    resting: bool
 
 
 def promised(now: datetime) -> Promised:
@@ -48,6 +56,7 @@ def promised(now: datetime) -> Promised:
         holds() if there.holds else (),
         idle(now) if there.idle else {},
         evicted_at(now) if there.evictions else (),
+        resting() if there.resting else (),
     )
 
 
@@ -113,6 +122,13 @@ def evicted_at(now: datetime) -> tuple[Milliseconds, ...]:
     return tuple(
         milliseconds(at) for at, tasks, shape in found for _ in range(tasks if shape == JobShape.INDEPENDENT else 1)
     )
+
+
+def resting() -> tuple[int, ...]:
+    """Return the classes of jobs that are held or back off, of the newest so many of each."""
+    held = Job.objects.filter(state=JobState.HELD).order_by("-id").values_list("job_class", flat=True)
+    backing_off = Job.objects.filter(backoff_until__isnull=False).order_by("-id").values_list("job_class", flat=True)
+    return tuple(sorted({*held[:MOST_RESTING], *backing_off[:MOST_RESTING]}))
 
 
 def keep(outcome: Outcome, asks: Mapping[int, Ask], waiting: set[int], *, now: datetime) -> None:

@@ -131,6 +131,7 @@ def _world(now: datetime, kept: _Kept, promised: promises.Promised) -> World:
         claims=promised.claims,
         holds=promised.holds,
         evicted_at=promised.evicted_at,
+        resting=tuple(_read_classes([pk for pk in promised.resting if pk not in kept.first.waiting])),
     )
 
 

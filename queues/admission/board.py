@@ -127,11 +127,17 @@ class Board(Reserving):
         self._runs(replace(now, surplus=(*now.surplus, row)))
 
     def what_if(self, *, count_lost: bool, leaving: bool) -> "Board":
-        """Return the board of another world (see ``survey``) with the same admissions made."""
+        """Return the board of another world (see ``survey``) with the same evictions, claims and admissions made."""
         other = Board(self.world, self.frame, count_lost=count_lost, leaving=leaving)
-        for claim in list(other.claims.values()):
-            if claim.id not in self.claims:
+        before = dict(other.claims)
+        for claim in before.values():
+            if self.claims.get(claim.id) != claim:
                 other.release(claim)
+        for attempt, placed, soft in self.evicted:
+            other.evict(attempt if leaving else replace(attempt, grace=0), placed, soft=soft)
+        for claim in self.claims.values():
+            if before.get(claim.id) != claim:
+                other.reserve(claim)
         for entry in self.log:
             asker = Asker(entry.case, None, 0, entry.ends)
             other.admit(asker, entry.option, entry.placed, entry.queue, entry.user)

@@ -39,12 +39,14 @@ class Bound:
         return self.eligible + (self.before + 1) * self.longest
 
 
-def bound(world: World, heads: Heads, job: Waiting, flavor: int) -> Bound:
-    """Return the bound of a waiting job on a flavor; the heads must be those of the world."""
+def bound(world: World, heads: Heads, job: Waiting, flavor: int) -> Bound | None:
+    """Return the bound of a waiting job on a flavor, with the heads of that world; None: it can never start."""
     queues = {queue.id: queue for queue in world.queues}
     classes = {row.id: row for row in world.classes}
     eligible = max(world.now, job.wait_from + queues[classes[job.job_class].queue].hold_after)
     later = Board(replace(world, now=eligible))
+    if Judge(later).permanent(classes[job.job_class]) is not None:
+        return None
     planner = Planner(later, Record())
     own = holder_of(later, classes[job.job_class], job)
     if not planner.guaranteed(own):

@@ -25,6 +25,7 @@ class Reserving(Binding):
         self.running: dict[int, Attempt] = {}
         self.running_in: Counter[int] = Counter()
         self.with_surplus = 0
+        self.evicted: list[tuple[Attempt, tuple[Placed, ...], bool]] = []
         self.claims: dict[int, Claim] = {}
         self._longest_grace: Milliseconds | None = None
         self.claim_ends: dict[int, Milliseconds | None] = {}
@@ -201,6 +202,9 @@ class Reserving(Binding):
     def evict(self, attempt: Attempt, placed: tuple[Placed, ...], *, soft: bool) -> None:
         """Let tasks leave for a claim: no longer in use, on their nodes until their grace is over."""
         self.turn += 1
+        self.evicted.append((attempt, placed, soft))
+        if attempt.grace:
+            self.going.update(attempt.flavors[row.group] for row in placed)
         self._no_more(attempt, placed, 1, soft=soft)
         place = self.tree.number[attempt.team]
         for plan in self.plans:

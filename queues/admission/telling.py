@@ -58,6 +58,7 @@ class Verdicts(Sequence[Verdict]):
             for job_class in sorted(self._board.classes.values(), key=_number):
                 if self._waits(job_class):
                     rows += self._said(judge, job_class)
+            rows += _of_resting(self._board, judge)
             self._rows = tuple(rows)
         return self._rows
 
@@ -86,6 +87,14 @@ def _verdicts(judge: Judge, job_class: JobClass) -> Iterator[Verdict]:
     if paused is None and not why.permanent:
         for user, limited in judge.limited_users(job_class):
             yield Verdict(job_class=job_class.id, user=user, reason=limited)
+
+
+def _of_resting(board: Board, judge: Judge) -> Iterator[Verdict]:
+    """Yield why jobs can never start that take no turn anyway: that is their reason all the same (SEMANTICS 10)."""
+    for job_class in sorted(board.world.resting, key=_number):
+        why = None if job_class.id in board.classes else judge.permanent(job_class)
+        if why is not None:
+            yield Verdict(job_class=job_class.id, user=None, reason=why)
 
 
 def _of_jobs(board: Board, record: Record, judge: Judge) -> Iterator[Verdict]:

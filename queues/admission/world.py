@@ -312,7 +312,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One consistent snapshot. ``classes`` are those with waiting jobs; the order of rows does not matter."""
+    """One consistent snapshot. ``classes`` are those with waiting jobs; the order of rows does not matter.
+
+    Of ``resting`` classes, whose jobs are held or back off, it is told only whether they could ever start.
+    """
 
     now: Milliseconds
     policy: Policy = Policy()
@@ -325,6 +328,7 @@ class World:
     claims: tuple[Claim, ...] = ()
     holds: tuple[Hold, ...] = ()
     evicted_at: tuple[Milliseconds, ...] = ()
+    resting: tuple[JobClass, ...] = ()
 
 
 class Heads(Protocol):

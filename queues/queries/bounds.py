@@ -17,13 +17,18 @@ MOVED = {
 
 
 def bound_of(job: Job, seen: Snapshot, flavor: int, kind: str) -> BoundRow | None:
-    """Return the bound of a job on a flavor, ``kind`` by name, from an open snapshot; None where it does not wait."""
+    """Return the bound of a job on a flavor, ``kind`` by name, from an open snapshot.
+
+    None where it does not wait, or can never start.
+    """
     classes = {row.id for row in seen.world.classes}
     row = waiting_of(job)
     if not job.ready or row.job_class not in classes:
         return None
     hold = Hold.objects.filter(job=job).first()
     found = bound(seen.world, seen.heads, row, flavor)
+    if found is None:
+        return None
     standing = Standing.GUARANTEED if found.guaranteed else Standing.BORROWER
     latest = None if found.latest is None else moment(found.latest)
     moved = hold.moved if hold else ""

@@ -87,7 +87,7 @@ def explain(by: Actor, uid: UUID, *, now: datetime) -> Explanation:
         free_now=sum(blocks),
         largest_free_block=max(blocks, default=0),
         rule=wording.rule(reason.code) if reason else "",
-        bound=None if reason is not None and reason.permanent else latest,
+        bound=latest,
         position=position,
         ahead=tuple(_blockers(ahead[:SHOWN_AHEAD], by, kind=quota.flavor.name)),
         helps=tuple(_helps(job, groups, line.world, lines, place, known=reason.actions if reason else ())),

@@ -61,6 +61,8 @@ class Reasons:
     def of(self, job: Job) -> ReasonRow | None:
         """Return the one current reason of a job; None where nothing needs one."""
         state = JobState(job.state)
+        if self._never(job, state):
+            return self._waiting(job)
         if state is JobState.HELD:
             return _plain(Code.HELD, job.state_since)
         if job.id in self._away:
@@ -73,6 +75,13 @@ class Reasons:
             text = job.reason_text or wording.sentence(job.reason_code, {})
             return ReasonRow(code=job.reason_code, permanent=False, summary=text, since=job.state_since)
         return None
+
+    def _never(self, job: Job, state: JobState) -> bool:
+        """Whether a job that is held or backs off could never start anyway."""
+        if state is not JobState.HELD and (state is not JobState.QUEUED or job.backoff_until is None):
+            return False
+        of_class = self._verdicts.get((job.job_class_id, None, None))
+        return of_class is not None and of_class.permanent
 
     def _backing_off(self, job: Job, until: datetime) -> ReasonRow:
         cause = job.reason_text or wording.sentence(job.reason_code, {}) if job.reason_code else ""

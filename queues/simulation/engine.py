@@ -63,6 +63,7 @@ class Engine(Timeline):
             nodes=tuple(self.nodes.values()),
             attempts=tuple([run.row or self._attempt(run) for run in self.runs.values()]),
             classes=tuple(self._present.values()),
+            resting=tuple(self._resting()),
             claims=tuple(row for row in self.outcome.claims if self.by_id[row.job].row is not None),
             holds=tuple(
                 replace(row, idle=self.by_id[row.job].idle)
@@ -227,6 +228,7 @@ class Engine(Timeline):
         self._reasons = {(row.job_class, row.user): row.reason for row in outcome.verdicts if row.job is None}
         jobs, self._moved = self._moved, {}
         jobs.update((number, self.by_id[number]) for number in own.keys() | self._job_reasons.keys())
+        jobs.update(self._held)
         for key, now in self._reasons.items():
             then = before.get(key)
             if then is not now and (then is None or then.code is not now.code):
@@ -250,7 +252,8 @@ class Engine(Timeline):
     def reason(self, job: Job) -> str | None:
         """Return why a job waits: its own state, its user's limit, its class."""
         if job.held:
-            return "HELD"
+            of_class = self._reasons.get((self._class_of(job).id, None))
+            return of_class.code.value if of_class is not None and of_class.permanent else "HELD"
         if job.row is None:
             return None
         own = self._job_reasons.get(job.id)

@@ -37,6 +37,7 @@ class Floor(Stage):
         self._waiting: dict[int, Job] = {}
         self._in_class: dict[int, dict[int, Job]] = {}
         self._present: dict[int, JobClass] = {}
+        self._held: dict[int, Job] = {}
         self._moved: dict[int, Job] = {}
         self._of_team: dict[int, dict[int, Run]] = {}
         self._evictees: dict[int, Job] = {}
@@ -79,7 +80,14 @@ class Floor(Stage):
                 self._evictees[job.id] = job
             self._set_timers(job)
         else:
+            if job.held:
+                self._held[job.id] = job
             self._note_wait(job)
+
+    def _resting(self) -> Iterator[JobClass]:
+        """Yield the classes of which jobs are held, each once."""
+        held = self._held = {job.id: job for job in self._held.values() if job.held and job.ended is None}
+        yield from {row.id: row for row in map(self._class_of, held.values())}.values()
 
     def _note_wait(self, job: Job) -> None:
         """Move wait-from forward by the time in which the job was not allowed to wait or had nothing waiting."""

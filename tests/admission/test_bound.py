@@ -23,7 +23,9 @@ def told(site: Site, job: int, *holds: int) -> Bound:
         )
         for number in holds
     )
-    return bound(replace(site.world(), holds=kept), site.heads(), rows[job], 1)
+    found = bound(replace(site.world(), holds=kept), site.heads(), rows[job], 1)
+    assert found is not None
+    return found
 
 
 def full() -> tuple[Site, int]:
@@ -43,6 +45,15 @@ def test_alone_it_waits_until_it_may_hold_and_then_for_the_longest_end() -> None
 
     assert found == Bound(eligible=NOW + 20 * MINUTE, guaranteed=True, before=0, longest=50 * MINUTE)
     assert found.latest == NOW + 70 * MINUTE
+
+
+def test_what_can_never_start_has_no_bound() -> None:
+    site = Site()
+    site.node(8)
+    job = site.waits(site.team(9), 9, gang=1, minutes=10, limit=20)
+
+    assert bound(site.world(), site.heads(), site.waiting[-1], 1) is None
+    assert site.decide().reason(job).permanent
 
 
 def test_where_nothing_runs_and_nobody_else_waits_it_starts_when_it_may_hold() -> None:

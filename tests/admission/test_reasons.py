@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from queues.admission.reasons import Code, Reason
-from queues.admission.world import HOUR, Policy
+from queues.admission.world import HOUR, MINUTE, Policy
 from tests.admission.site import GI, NOW, Site
 
 
@@ -214,6 +214,20 @@ def test_units_that_are_about_to_come_back_are_named() -> None:
 
     assert (decided.code(soon), decided.numbers(soon)["terminating"]) == (Code.WAITS_TERMINATING, 6)
     assert decided.code(never) is not Code.WAITS_TERMINATING
+
+
+def test_units_that_a_claim_clears_beyond_its_ask_are_about_to_come_back_at_once() -> None:
+    site = Site()
+    site.node(8)
+    owner, guest = site.team(4), site.team()
+    site.runs(guest, 1, units=8, grace=MINUTE)
+    site.waits(owner, 4)
+    more, most = site.waits(guest, 3), site.waits(guest, 5)
+
+    decided = site.decide()
+
+    assert (decided.code(more), decided.numbers(more)["terminating"]) == (Code.WAITS_TERMINATING, 4)
+    assert decided.code(most) is Code.NO_FREE_CAPACITY
 
 
 def test_a_full_cluster_is_told_with_numbers() -> None:

@@ -236,12 +236,23 @@ def test_a_job_that_can_never_start_says_why(lab: Lab) -> None:
     assert summary == "Can never start: a task needs 9 h100 on one node and the largest has 8."
 
 
-def test_a_held_job_says_so_whatever_its_class_says(lab: Lab) -> None:
-    job = lab.submit(gpus="h100:9")
+def test_a_held_job_says_so_while_it_could_start(lab: Lab) -> None:
+    lab.submit(gpus="h100:8", tasks=9)
+    job = lab.submit(gpus="h100:8", tasks=2)
     cycle.turn(NOW)
     services.hold(uid=job.uid, by=lab.ann, now=NOW)
+    cycle.turn(NOW)
 
     assert reason(lab.ann, job) == ("HELD", False, "Held until somebody releases it.")
+
+
+@pytest.mark.parametrize("away", [{"state": JobState.HELD}, {"backoff_until": NOW + timedelta(hours=1)}])
+def test_a_job_that_is_held_or_backs_off_and_can_never_start_says_that(lab: Lab, away: dict[str, object]) -> None:
+    job = lab.submit(gpus="h100:9")
+    Job.objects.filter(id=job.id).update(ready=False, not_waiting_since=NOW, **away)
+    cycle.turn(NOW)
+
+    assert reason(lab.ann, job)[:2] == ("EXCEEDS_NODE", True)
 
 
 def test_a_paused_queue_is_the_reason(lab: Lab) -> None:

@@ -489,6 +489,13 @@ def test_held_jobs_wait_for_their_owner_and_start_when_they_are_released() -> No
     )
 
 
+def test_a_held_job_that_can_never_start_says_that() -> None:
+    holds(
+        ONE + "timeline:\n - {at: 0s, submit: {name: k, team: a, units: 9}}\n - {at: 1m, hold: k}\n"
+        "expect: [{at: 3m, job: k, state: held, reason: EXCEEDS_NODE}]\n"
+    )
+
+
 def test_an_end_frees_everything_or_the_oldest_tasks() -> None:
     holds(
         ONE + "timeline:\n - {at: 0s, submit: {name: j, team: a, tasks: 6}}\n - {at: 1m, end: {job: j, tasks: 3}}\n"
