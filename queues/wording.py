@@ -23,7 +23,8 @@ class _Told(dict[str, int | str]):
     @property
     def ask(self) -> str:
         """Return what is asked for: ``32 h100``."""
-        return f"{self['needs']} {self['flavor']}" if "flavor" in self else f"{self['needs']} GPUs"
+        kind = self["flavor"] if "flavor" in self else "GPU" if self["needs"] == 1 else "GPUs"
+        return f"{self['needs']} {kind}"
 
 
 def sentence(code: str, numbers: Numbers) -> str:

@@ -13,7 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", health.MetricsView.as_view()),
-    path("api/v1/openapi.json", docs.SchemaView.as_view(), name="openapi"),
+    path("api/v1/openapi.json", docs.schema, name="openapi"),
     path("api/docs", docs.docs),
     path("api/errors", docs.error_kinds),
     path("api/errors/<str:name>", docs.error_kind),

@@ -62,9 +62,9 @@ def jobs(
     )
 
 
-def job_rows(page: Sequence[Job], by: Actor, now: datetime) -> tuple[JobRow, ...]:
-    """Return jobs as rows, in a fixed number of statements."""
-    reasons = Reasons(page, by, now)
+def job_rows(page: Sequence[Job], by: Actor, now: datetime, reasons: Reasons | None = None) -> tuple[JobRow, ...]:
+    """Return jobs as rows, in a fixed number of statements; ``reasons`` are theirs, where these are read already."""
+    reasons = reasons or Reasons(page, by, now)
     groups = groups_of(page)
     names = flavor_names() if page else {}
     elastic = elastic_rows(page, groups)

@@ -45,8 +45,9 @@ def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team
     ranked, never = _ranked_jobs(line.ranks), _never(by, kind.id, team)
     teams = {row.id for row in teams_seen(by, Permission.VIEW_JOB)}
     shown = [*(job for job in ranked.values() if job.team_id in teams), *never]
-    told = {row.id: row for row in job_rows(shown, by, now)}
-    rows = _ranked(line.ranks, ranked, told, free=free)
+    reasons = Reasons([*ranked.values(), *never], by, now)
+    told = {row.id: row for row in job_rows(shown, by, now, reasons)}
+    rows = _ranked(line.ranks, ranked, told, reasons, free=free)
     return QueueOrder(
         flavor=kind.name,
         free=free,
@@ -111,19 +112,20 @@ def _ranked_jobs(ranks: Iterable[Rank]) -> dict[int, Job]:
 
 
 def _ranked(
-    ranks: Iterable[Rank], jobs: Mapping[int, Job], told: Mapping[int, JobRow], *, free: int
+    ranks: Iterable[Rank], jobs: Mapping[int, Job], told: Mapping[int, JobRow], reasons: Reasons, *, free: int
 ) -> Iterator[OrderRow]:
     """Yield the rows of an order; every job is counted, the visible ones are told."""
     expected = estimates({pk: job.job_class_id for pk, job in jobs.items() if pk in told})
     for rank in ranks:
         if rank.job in jobs:
             job = jobs[rank.job]
-            asked = units_waiting(ask_from_json(job.job_class.ask), job.waiting_tasks)
+            ask = ask_from_json(job.job_class.ask)
+            asked, least = units_waiting(ask, job.waiting_tasks), units_waiting(ask, 1)
             yield OrderRow(
                 rank=rank.position,
                 units=asked,
                 units_ahead=rank.units_ahead,
-                starts_next=rank.units_ahead + asked <= free,
+                starts_next=rank.units_ahead + least <= free and reasons.free_units_help(job),
                 job=told.get(rank.job),
                 estimate=expected.get(rank.job),
             )

@@ -1,6 +1,6 @@
 """Why a job stands where it stands: its own state first, then its user's verdict, then its class's (SEMANTICS 10)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from django.db.models import JSONField
@@ -20,6 +20,8 @@ from tenants.permissions import Actor, Permission, teams_seen
 
 OTHERS = "another team"
 ON_CLUSTER = frozenset({JobState.ADMITTED, JobState.RUNNING, JobState.EVICTING})
+# What a decision says of a job that would start if more units were free.
+LACKS_UNITS = frozenset({Code.NO_FREE_CAPACITY, Code.WAITS_TERMINATING, Code.BEHIND})
 OUR_IDS = frozenset({"job", "claim", "endless_jobs"})
 
 # What is left of its GPU type belongs to a verdict's numbers, and is kept once for all of them.
@@ -42,7 +44,7 @@ Verdicts = dict[tuple[int, int | None, int | None], Verdict]
 
 
 class Reasons:
-    """The reasons of some jobs, read in one statement (two where a reason names a team)."""
+    """The reasons of some jobs, read in one statement, with one more each where some name teams or jobs."""
 
     def __init__(self, jobs: Iterable[Job], by: Actor, now: datetime) -> None:
         """Read the verdicts of the jobs that wait, and which others are on a cluster that does not answer."""
@@ -56,6 +58,7 @@ class Reasons:
         self._by = by
         self._now = now
         self._teams: frozenset[str] | None = None
+        self._named: dict[int, Blocker] | None = None
         self._most: int | None = None
 
     def of(self, job: Job) -> ReasonRow | None:
@@ -94,9 +97,7 @@ class Reasons:
         )
 
     def _waiting(self, job: Job) -> ReasonRow:
-        said = ((None, job.id), (job.user_id, None), (None, None))
-        found = (self._verdicts.get((job.job_class_id, user, one)) for user, one in said)
-        verdict = next((row for row in found if row is not None), None)
+        verdict = self._verdict(job)
         if verdict is None:
             return _plain(wording.NOT_DECIDED, job.state_since)
         if verdict.job_id is None and self._pauses(job):
@@ -112,6 +113,16 @@ class Reasons:
             blockers=tuple(self._blockers(verdict.numbers, numbers)),
             actions=tuple(Action(text=text) for text in wording.helps(verdict.code, numbers)),
         )
+
+    def free_units_help(self, job: Job) -> bool:
+        """Tell whether nothing but free units keeps a waiting job, as far as the last decision knew of it."""
+        verdict = self._verdict(job)
+        return job.backoff_until is None and (verdict is None or verdict.code in LACKS_UNITS) and not self._pauses(job)
+
+    def _verdict(self, job: Job) -> Verdict | None:
+        said = ((None, job.id), (job.user_id, None), (None, None))
+        found = (self._verdicts.get((job.job_class_id, user, one)) for user, one in said)
+        return next((row for row in found if row is not None), None)
 
     def _pauses(self, job: Job) -> bool:
         """Whether a job that was recalled often waits longer before it borrows, and would have to borrow."""
@@ -135,11 +146,17 @@ class Reasons:
         """Yield who is in the way, by name where the reader may see it."""
         if "ahead" in told:
             yield Blocker(text=str(told["ahead"]))
-        ids = [int(part) for part in f"{numbers.get('job', '')} {numbers.get('endless_jobs', '')}".split()]
-        if ids:
-            found = Job.objects.visible_to(self._by).filter(id__in=ids).select_related("team").defer("spec")
-            named = {job.id: Blocker(text=f"{job.team.name}: {job.name}", job=job.uid) for job in found}
+        if ids := _jobs_of(numbers):
+            named = self._jobs_named()
             yield from dict.fromkeys(named.get(number, Blocker(text=OTHERS)) for number in ids)
+
+    def _jobs_named(self) -> dict[int, Blocker]:
+        """Return the jobs that any of the verdicts names and the reader may see."""
+        if self._named is None:
+            ids = {number for row in self._verdicts.values() for number in _jobs_of(row.numbers)}
+            found = Job.objects.visible_to(self._by).filter(id__in=ids).select_related("team").defer("spec")
+            self._named = {job.id: Blocker(text=f"{job.team.name}: {job.name}", job=job.uid) for job in found}
+        return self._named
 
     def _visible(self) -> frozenset[str]:
         if self._teams is None:
@@ -153,6 +170,11 @@ def _verdicts(classes: tuple[int, ...]) -> tuple[Verdict, ...]:
     for row in rows:
         row.numbers |= {name: number for name, number in (row.left or {}).items() if number is not None}
     return rows
+
+
+def _jobs_of(numbers: Mapping[str, int | str]) -> list[int]:
+    """Return the jobs that the numbers of a verdict name."""
+    return [int(part) for part in f"{numbers.get('job', '')} {numbers.get('endless_jobs', '')}".split()]
 
 
 def _plain(code: str, since: datetime) -> ReasonRow:

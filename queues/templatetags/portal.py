@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from django import template
@@ -238,8 +239,8 @@ class Reach:
 @register.filter
 def tide(order: QueueOrder) -> tuple[Reach, ...]:
     """Return the rows that start next and the others, with what the free GPUs are good for in between."""
-    first = tuple(row for row in order.rows if row.starts_next)
-    rest = tuple(row for row in order.rows if not row.starts_next)
+    first = tuple(takewhile(lambda row: row.starts_next, order.rows))
+    rest = order.rows[len(first) :]
     if not rest:
         return (Reach(rows=first),)
     free = _("%s free") % order.free if order.free else _("None free")
@@ -247,6 +248,8 @@ def tide(order: QueueOrder) -> tuple[Reach, ...]:
     following = next((row for row in rest if row.job and row.job.shape == "gang"), None)
     if following is rest[0]:
         needs = _("row %(rank)s needs %(units)s together") % {"rank": following.rank, "units": following.units}
+    elif any(row.starts_next for row in rest):
+        needs = _("row %s waits for something else") % (rest[0].rank or len(first) + 1)
     else:
         needs = _("no row below starts now")
     line = f"{free}: {'; '.join(filter(None, (starts, needs)))}"

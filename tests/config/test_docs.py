@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 from django.test import Client
 from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
+
+from config import docs
 
 CHECKED_IN = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
 REFRESH = "TIDEGATE_DEBUG=1 .venv/bin/python manage.py spectacular --format openapi-json --file docs/openapi.json"
@@ -19,6 +22,7 @@ Schema = dict[str, Any]
 def schema() -> Schema:
     """Return the schema as it is served, with no warning on the way."""
     GENERATOR_STATS.reset()
+    docs.made.cache_clear()
     made: Schema = Client().get("/api/v1/openapi.json").json()
     assert not GENERATOR_STATS
     return made
@@ -32,6 +36,24 @@ def test_the_schema_is_sound(schema: Schema) -> None:
 
 def test_the_schema_is_the_one_that_is_checked_in(schema: Schema) -> None:
     assert schema == json.loads(CHECKED_IN.read_text()), f"the API has changed; if that is wanted: {REFRESH}"
+
+
+def test_the_schema_is_made_once_and_by_one_thread_at_a_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = []
+
+    def get_schema(_: SchemaGenerator, **__: object) -> Schema:
+        alone.append(docs.making.locked())
+        return {}
+
+    monkeypatch.setattr(SchemaGenerator, "get_schema", get_schema)
+    docs.made.cache_clear()
+    try:
+        answers = [client.get("/api/v1/openapi.json").content for _ in range(2)]
+    finally:
+        docs.made.cache_clear()
+
+    assert answers == [b"{}", b"{}"]
+    assert alone == [True]
 
 
 def test_every_operation_has_a_name_and_says_how_it_refuses(schema: Schema) -> None:

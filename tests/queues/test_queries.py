@@ -124,12 +124,17 @@ def test_a_list_takes_few_statements_however_long_it_is(lab: Lab) -> None:
         lab.submit(name=f"n{number}")
         lab.submit(lab.art, name=f"o{number}", gpus="h100:9")
     cycle.turn(NOW)
+    in_its_way = {"job": Job.objects.get(name="n0").id, "needs": 1, "flavor": "h100"}
+    for number in range(2, 5):
+        waits = lab.submit(name=f"behind{number}", gpus=f"h100:{number}")
+        Verdict.objects.create(job_class=waits.job_class, code="WAITS_VICTIMS", numbers=in_its_way, since=NOW, at=NOW)
 
     with CaptureQueriesContext(connection) as captured:
         page = queries.jobs(lab.ann, JobFilter(), now=NOW)
 
-    assert len(page.rows) == 6
-    assert statements(captured) <= 6
+    assert [row.reason.blockers[0].text for row in page.rows[:3] if row.reason] == ["nlp: n0"] * 3
+    assert len(page.rows) == 9
+    assert statements(captured) <= 8
 
 
 def test_one_job_in_full(lab: Lab) -> None:

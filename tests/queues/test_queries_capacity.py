@@ -5,7 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from queues import cycle, queries, services
-from queues.models import ClusterState, Decision, Job, Node
+from queues.models import ClusterState, Decision, Job, Node, Verdict
 from queues.queries.rows.shares import TeamBar
 from tenants.errors import Invalid, NotAllowed, NotFound, Unreadable
 from tenants.models import Quota
@@ -36,6 +36,22 @@ def test_the_order_shows_ranks_units_ahead_and_what_starts_next(lab: Lab) -> Non
     rows = [(row.rank, row.job and row.job.name, row.units, row.units_ahead, row.starts_next) for row in order.rows]
     assert rows == [(1, "first", 8, 0, True), (2, "second", 8, 8, False)]
     assert (order.free, order.waiting_jobs, order.waiting_units) == (8, 2, 16)
+
+
+@pytest.mark.parametrize(("code", "starts"), [("", True), ("NO_FREE_CAPACITY", True), ("USER_LIMIT", False)])
+def test_a_job_starts_next_where_a_task_fits_and_its_last_verdict_names_nothing_else(
+    lab: Lab,
+    code: str,
+    starts: bool,  # noqa: FBT001
+) -> None:
+    fill(lab, 3)
+    job = lab.submit(tasks=20)
+    if code:
+        Verdict.objects.create(job_class=job.job_class, code=code, since=NOW, at=NOW)
+
+    (row,) = queries.queue_order(lab.ann, "h100", now=NOW).rows
+
+    assert (row.units, row.starts_next) == (20, starts)
 
 
 def test_jobs_of_others_are_counted_in_the_order_and_not_named(lab: Lab) -> None:

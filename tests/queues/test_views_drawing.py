@@ -147,6 +147,7 @@ def order(*starts: bool, free: int = 14) -> QueueOrder:
         ((True, True), [""]),
         ((True, False), ["14 free: up to row 1 start next; no row below starts now", ""]),
         ((False, False), ["14 free: no row below starts now", ""]),
+        ((True, False, True), ["14 free: up to row 1 start next; row 2 waits for something else", ""]),
     ],
 )
 def test_a_rule_stands_where_the_free_units_end(starts: tuple[bool, ...], lines: list[str]) -> None:
