@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from celery.schedules import crontab
+
 from config.logs import Format, logging_settings
 
 BASE_DIR = Path(__file__).resolve().parents[2]
@@ -201,7 +203,8 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": TIDEGATE_TICK_SECONDS},
     },
     "forecast": {"task": "queues.forecast", "schedule": 60.0, "options": {"expires": 60.0}},
-    "clean-up": {"task": "queues.clean_up", "schedule": 3600.0, "options": {"expires": 3600.0}},
+    # By the clock: an hour that counts from beat's start would never be over where beat is restarted more often.
+    "clean-up": {"task": "queues.clean_up", "schedule": crontab(minute="17"), "options": {"expires": 3600.0}},
 }
 
 # Jobs may carry annotations tidegate.test/*, by which tests and the demo steer the emulated machines.
