@@ -29,6 +29,7 @@ class Planner:
         self._record = record
         self.sets = NamedSets(board)
         self._outlooks = Outlooks(board)
+        self._most: dict[int, int] = {}
         self._takers: dict[tuple[Pattern, ...], set[int]] = {}
         self._shares = {
             place: Share(borrowed(board.hard, place), board.tree.weight[place])
@@ -99,27 +100,37 @@ class Planner:
                 continue
             if board.paused(board.queues[job_class.queue]) is not None:
                 continue
-            given_way += self._replan(hold, holder_of(board, job_class, as_waiting(hold)))
+            given_way += self._replan_again(hold)
         self._replan_all(given_way)
         board.forget_views()
 
-    def _replan(self, hold: Hold, holder: Holder) -> list[Hold]:
+    def _replan_again(self, hold: Hold) -> list[Hold]:
+        """Plan a hold again that is there; on its own flavor it may stay, however many there are."""
+        holder = self._holder(hold)
+        options, free = holder.asker.case.shape.options, self._open(holder)
+        return self._replan(hold, holder, tuple(row for row in options if row.flavors == hold.flavors or row in free))
+
+    def _holder(self, hold: Hold) -> Holder:
+        return holder_of(self._board, self._board.classes[hold.job_class], as_waiting(hold))
+
+    def _replan(self, hold: Hold, holder: Holder, options: tuple[Option, ...]) -> list[Hold]:
         """Plan a hold again, the only one of its job; return the holds that gave way to it."""
         known = self._outlooks.book.of(hold.job)
         if known is not None:
             self._drop(known)
-        plan = self._renewed(hold, holder)
+        plan = self._renewed(hold, holder, options)
         return [] if plan is None else self._put(plan)
 
     def _replan_all(self, holds: list[Hold]) -> None:
         """Plan the holds again that gave way, and those that give way to them, each once and while there is room."""
-        board = self._board
         left, seen = deque(holds), set[int]()
-        while left and len(board.plans) < len(board.ground.where):
+        while left:
             hold = left.popleft()
             if hold.job not in seen:
                 seen.add(hold.job)
-                left += self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
+                holder = self._holder(hold)
+                options = self._open(holder)
+                left += self._replan(hold, holder, options) if options else []
 
     def _put(self, plan: Plan) -> list[Hold]:
         """Add a plan; those on its nodes, or in its quota, that do not bind it give way and are returned as holds."""
@@ -147,18 +158,18 @@ class Planner:
         self._outlooks = Outlooks(board)
         given_way: list[Hold] = []
         for hold in [as_hold(plan) for plan in broken]:
-            given_way += self._replan(hold, holder_of(board, board.classes[hold.job_class], as_waiting(hold)))
+            given_way += self._replan_again(hold)
         self._replan_all(given_way)
         board.forget_views()
         return bool(broken)
 
-    def _renewed(self, hold: Hold, holder: Holder) -> Plan | None:
-        case, now = holder.asker.case, self._board.world.now
-        option = next((row for row in case.shape.options if row.flavors == hold.flavors), case.shape.options[0])
+    def _renewed(self, hold: Hold, holder: Holder, options: tuple[Option, ...]) -> Plan | None:
+        now = self._board.world.now
+        option = next((row for row in options if row.flavors == hold.flavors), options[0])
         old = None
         if hold.at is not None and hold.at >= now:
             old = self._search(holder, option).again(hold.at, hold.placed)
-        new = self._earliest(holder, frozenset(), old)
+        new = self._earliest(holder, options, frozenset(), old)
         if old is not None and new is None:
             old.moved = hold.moved
             return old
@@ -178,10 +189,15 @@ class Planner:
         return None if new is None else self._endless(holder, option, new)
 
     def _earliest(
-        self, holder: Holder, avoid: frozenset[int], than: Plan | None = None, *, alone: bool = False
+        self,
+        holder: Holder,
+        options: tuple[Option, ...],
+        avoid: frozenset[int],
+        than: Plan | None = None,
+        *,
+        alone: bool = False,
     ) -> Plan | None:
-        """Return the best plan among the listed flavors: a guaranteed one, then the earliest, ties by list order."""
-        options = holder.asker.case.shape.options
+        """Return the best plan among some listed flavors: a guaranteed one, then the earliest, ties by list order."""
         plans = [self._search(holder, option, avoid, alone=alone).best(than) for option in options]
         return min((plan for plan in plans if plan is not None), key=_goodness, default=None)
 
@@ -197,20 +213,21 @@ class Planner:
         """Give a hold to the first in hold order, where it will be guaranteed demand."""
         self._outlooks = Outlooks(self._board)
         first = next(self.in_order(holders))
-        plan = self._new(first, frozenset()) if self.guaranteed(first) else None
+        options = self._open(first)
+        plan = self._new(first, options, frozenset()) if options and self.guaranteed(first) else None
         if plan is not None:
             self._add(plan)
             self._board.forget_views()
 
     def make(self, holders: list[Holder]) -> None:
-        """Give holds in hold order to jobs that have waited long enough, never more than there are nodes.
+        """Give holds in hold order to jobs that have waited long enough, never more on a flavor than it has nodes.
 
         Those with different planned starts are on disjoint nodes; those with the same one may share.
         """
         board = self._board
-        most = len(board.ground.where)
         self._outlooks = Outlooks(board)
-        if self._held(most):
+        flavors = {flavor for case in {row.asker.case for row in holders} for flavor in case.shape.flavors}
+        if self._full(flavors, guaranteed=True):
             holders = [holder for holder in holders if self._outranks(holder)]
         if not holders:
             return
@@ -218,22 +235,24 @@ class Planner:
         failed: dict[object, set[object]] = {}
         for holder in self.in_order(holders):
             case = holder.asker.case
-            full = len(board.plans) >= most and not self._outranks(holder)
-            if full and (self._held(most) or not self.guaranteed(holder)):
+            options = self._open(holder)
+            if not options and self._full(flavors, guaranteed=self.guaranteed(holder)):
                 break
+            if not options:
+                continue
             if self._outlooks.book.of(holder.job.id) is not None:
                 continue
             if case in failed and self._own_state(holder) in failed[case]:
                 continue
-            if all(self._all_blocked(option, blocked) for option in case.shape.options):
+            if all(self._all_blocked(option, blocked) for option in options):
                 continue
-            plan = self._new(holder, frozenset(blocked))
+            plan = self._new(holder, options, frozenset(blocked))
             if plan is not None:
                 self._add(plan)
                 continue
             failed.setdefault(case, set()).add(self._own_state(holder))
-            if board.plans and self._lacks_nodes(holder):
-                for option in case.shape.options:
+            if board.plans and self._lacks_nodes(holder, options):
+                for option in options:
                     blocked.update(self._usable(option))
         board.forget_views()
 
@@ -250,10 +269,12 @@ class Planner:
         """Add a plan; those that give way are planned again, and the last of them goes where there are too many."""
         self._replan_all(self._put(plan))
         board, book = self._board, self._outlooks.book
-        if len(board.plans) > len(board.ground.where):
-            whom = book.whom(plan.standing, plan.case.place, plan.priority)
-            for row in [row for row in board.plans if not binds(row, whom)][-1:]:
-                self._drop(row)
+        whom = book.whom(plan.standing, plan.case.place, plan.priority)
+        for flavor in sorted(set(plan.option.flavors)):
+            if book.on_flavor(flavor, guaranteed=False) > self._nodes_of(flavor):
+                rows = [row for row in board.plans if flavor in row.option.flavors and not binds(row, whom)]
+                for row in rows[-1:]:
+                    self._drop(row)
 
     def _outranks(self, holder: Holder) -> bool:
         """Whether a hold of a less urgent job of its own team gives way to a job's, which is guaranteed demand."""
@@ -261,20 +282,42 @@ class Planner:
             return False
         return self.guaranteed(holder)
 
-    def _held(self, most: int) -> bool:
-        """Whether guaranteed demand has all the holds that there may be."""
-        return self._outlooks.book.guaranteed >= most
+    def _open(self, holder: Holder) -> tuple[Option, ...]:
+        """Return on what there may be one more hold: a job's, in place of a borrower's if it is guaranteed demand."""
+        options = holder.asker.case.shape.options
+        free = tuple(row for row in options if not self._any_full(row, guaranteed=False))
+        if len(free) == len(options) or self._outranks(holder):
+            return options
+        if not self.guaranteed(holder):
+            return free
+        return tuple(row for row in options if not self._any_full(row, guaranteed=True))
+
+    def _any_full(self, option: Option, *, guaranteed: bool) -> bool:
+        return any(self._full({flavor}, guaranteed=guaranteed) for flavor in option.flavors)
+
+    def _full(self, flavors: set[int], *, guaranteed: bool) -> bool:
+        """Whether all the holds that there may be on all of these flavors are there, of guaranteed demand or any."""
+        book = self._outlooks.book
+        return all(book.on_flavor(flavor, guaranteed=guaranteed) >= self._nodes_of(flavor) for flavor in flavors)
+
+    def _nodes_of(self, flavor: int) -> int:
+        """Return how many usable nodes a flavor has."""
+        if flavor not in self._most:
+            self._most[flavor] = sum(len(nodes) for _, nodes in self._board.ground.usable(flavor))
+        return self._most[flavor]
 
     def _held_nodes(self, standing: Standing, holder: Holder) -> frozenset[int]:
         """Return the nodes of the holds that bind a job of this standing."""
         whom = self._outlooks.book.whom(standing, holder.asker.case.place, holder.asker.priority)
         return frozenset(node for plan in self._board.plans if binds(plan, whom) for node in plan.needs)
 
-    def _new(self, holder: Holder, avoid: frozenset[int], *, alone: bool = False) -> Plan | None:
-        plan = self._earliest(holder, avoid, alone=alone)
+    def _new(
+        self, holder: Holder, options: tuple[Option, ...], avoid: frozenset[int], *, alone: bool = False
+    ) -> Plan | None:
+        plan = self._earliest(holder, options, avoid, alone=alone)
         if plan is not None:
             return plan
-        for option in holder.asker.case.shape.options:
+        for option in options:
             if self._never_in_time(holder, option):
                 standing = Standing.GUARANTEED if self.guaranteed(holder) else Standing.BORROWER
                 elsewhere = avoid if alone else avoid | self._held_nodes(standing, holder)
@@ -285,13 +328,13 @@ class Planner:
                         return endless
         return None
 
-    def _lacks_nodes(self, holder: Holder) -> bool:
+    def _lacks_nodes(self, holder: Holder, options: tuple[Option, ...]) -> bool:
         """Whether a job has no plan only because other holds occupy its nodes, and not the quota of their team."""
-        if self._new(holder, frozenset(), alone=True) is not None:
+        if self._new(holder, options, frozenset(), alone=True) is not None:
             return True
         return any(
             not self._never_in_time(holder, option) and not self._search(holder, option).possible()
-            for option in holder.asker.case.shape.options
+            for option in options
         )
 
     def _never_in_time(self, holder: Holder, option: Option) -> bool:

@@ -53,6 +53,7 @@ class Book:
         self.log: list[tuple[Plan, bool]] = []
         self.dropped = 0
         self.guaranteed = 0
+        self._on_flavor: Counter[tuple[int, bool]] = Counter()
         self.times: list[Milliseconds] = []
         self.on: dict[int, list[Plan]] = {}
         self._of: dict[int, Plan] = {}
@@ -89,14 +90,20 @@ class Book:
         self.log.append((plan, False))
 
     def _count(self, plan: Plan, sign: int) -> None:
-        if plan.standing is Standing.GUARANTEED:
-            self.guaranteed += sign
+        guaranteed = plan.standing is Standing.GUARANTEED
+        self.guaranteed += sign if guaranteed else 0
+        for flavor in set(plan.option.flavors):
+            self._on_flavor[flavor, guaranteed] += sign
         priorities = self._urgent.setdefault(plan.case.place, Counter())
         priorities[plan.priority] += sign
         if not priorities[plan.priority]:
             del priorities[plan.priority]
         if plan.at is not None:
             self._at[plan.at] += sign
+
+    def on_flavor(self, flavor: int, *, guaranteed: bool) -> int:
+        """Return how many plans take units of a flavor, of all or of those of guaranteed demand alone."""
+        return self._on_flavor[flavor, True] + (0 if guaranteed else self._on_flavor[flavor, False])
 
     def of(self, job: int) -> Plan | None:
         """Return the plan of a job."""
