@@ -207,3 +207,34 @@ def test_a_shorter_job_of_a_user_whose_limit_a_planned_start_of_theirs_fills_tak
 
     # One of the user's two runs; in 90 minutes, when it ends, the planned start takes both.
     assert site.decide().started() == [short]
+
+
+def test_who_was_inside_a_pool_until_a_sibling_took_it_waits_for_those_who_still_are_inside() -> None:
+    site = Site()
+    site.node(7)
+    pool, over = site.team(1), site.team()
+    first, second = site.team(parent=pool), site.team(parent=pool)
+    owner, user = site.team(1, parent=over), site.team(parent=over)
+    site.runs(user, 1, units=5)
+    jobs = [site.waits(first, minutes=9), site.waits(owner, minutes=7)]
+    site.waits(second, minutes=8)
+
+    decided = site.decide()
+
+    # The second would borrow one, and the owner's department borrows five: but the owner is inside its own guarantee.
+    assert (decided.started(), decided.victims()) == (jobs, [])
+
+
+def test_all_are_asked_anew_who_lose_by_a_step_in_whichever_department() -> None:
+    site = Site()
+    site.node(2)
+    department, other = site.team(), site.team(weight=2000)
+    first, last, middle = site.team(), site.team(), site.team(parent=department)
+    job = site.waits(first, minutes=30)
+    site.waits(middle, gang=2, minutes=20)
+    one = site.waits(middle, minutes=15)
+    site.waits(last, minutes=10)
+    site.waits(site.team(parent=other), gang=2, minutes=5)
+
+    # One unit is left after the first, for which the middle one asks now as well, and waits longer than the last.
+    assert site.decide().started() == [job, one]
