@@ -277,9 +277,9 @@ class Passes:
         return placed
 
     def _give_up_keeps(self) -> bool:
-        """Give up keeps of jobs that are inside no longer since others of their team have started; whether any were."""
+        """Give up keeps of jobs no longer inside since others of their team start or claim; whether any were."""
         board, kept_rows = self._board, self.record.kept
-        if not kept_rows or not self.record.starts:
+        if not kept_rows:
             return False
         still: list[Kept] = []
         given_up = False

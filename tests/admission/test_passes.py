@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, JobShape, Quota
+from queues.admission.world import HOUR, MINUTE, JobShape, Policy, Quota
 from tests.admission.site import NOW, Decided, Site
 
 
@@ -172,20 +172,46 @@ def test_a_second_job_takes_from_the_rest_of_an_attempt_of_its_own_team() -> Non
     assert (decided.started(), decided.victims()) == (jobs, [low, low])
 
 
-def test_a_task_that_keeps_no_longer_leaves_the_keeps_of_the_others_of_its_job() -> None:
-    site = Site()
+@pytest.mark.parametrize(("worn", "preemptible"), [(False, True), (False, False), (True, True)])
+def test_a_task_that_keeps_no_longer_leaves_the_keeps_of_the_others_of_its_job(
+    *, worn: bool, preemptible: bool
+) -> None:
+    site = Site(policy=Policy(hold_idle_limit=1000))
     wanted = (("ib", "yes"),)
     site.node(2, count=2, labels=wanted)
     site.node(2)
     team, other = site.team(4), site.team(2)
     for node in (1, 2):
         site.runs(other, node, preemptible=False)
-    keeping = site.waits(team, 2, tasks=2, labels=wanted, minutes=9)
+    if worn:
+        site.waits(team, 2, labels=wanted, minutes=10, user=9)
+        site.waiting[0] = replace(site.waiting[0], idle=1000)
+    site.waits(team, 2, tasks=2, labels=wanted, minutes=9, preemptible=preemptible)
     large = site.waits(team, 2, gang=1, minutes=8)
     small = [site.waits(team, gang=1, minutes=7) for _ in range(2)]
 
     decided = site.decide()
 
     # Both tasks keep, so that the large one borrows; then only one of them is inside, and only its unit stays kept.
-    assert keeps(decided)[keeping] in ([1], [])
+    # Whoever has kept for too long and comes before them keeps nothing.
     assert (decided.started(), decided.nodes(small[0])) == ([large, small[0]], {2: 1})
+
+
+def test_a_keep_of_a_job_that_is_inside_no_longer_since_another_of_its_team_claims_is_given_up() -> None:
+    site = Site()
+    wanted = (("ib", "yes"),)
+    site.node(2, labels=wanted)
+    site.node(3)
+    team, other, borrower = site.team(4), site.team(1), site.team()
+    site.queues[0] = replace(site.queues[0], preempt_within_team=True)
+    site.runs(other, 1, preemptible=False)
+    low = site.runs(team, 2, units=2, priority=-1, grace=MINUTE)
+    site.waits(team, 2, labels=wanted, minutes=9)
+    claimant = site.waits(team, 3, gang=1, minutes=8)
+    job = site.waits(borrower, minutes=7)
+
+    decided = site.decide()
+
+    # Two are in use and two kept of the team's four; then three are reserved, and the one that was kept is lent.
+    assert (decided.victims(), [row.job for row in decided.outcome.claims]) == ([low], [claimant])
+    assert decided.nodes(job) == {1: 1}
