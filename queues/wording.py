@@ -8,6 +8,8 @@ from queues.admission.reasons import Code
 Numbers = Mapping[str, int | str]
 
 NOT_DECIDED = "NOT_DECIDED"
+# Where units that others use outside would help, if they were free.
+LACKS_ROOM = frozenset({Code.NO_FREE_CAPACITY, Code.FRAGMENTED, Code.NO_DOMAIN_FITS})
 
 
 class _Told(dict[str, int | str]):
@@ -31,6 +33,8 @@ def sentence(code: str, numbers: Numbers) -> str:
     """Return why a job waits, in one sentence."""
     say = SENTENCES.get(code)
     text = say(_Told(numbers)) if say else f"Waiting: {code.replace('_', ' ').lower()}."
+    if "outside" in numbers and code in LACKS_ROOM:
+        text += f" Pods of others, outside Tidegate, use {numbers['outside']}."
     if "endless" not in numbers:
         return text
     few = numbers["endless"] == 1

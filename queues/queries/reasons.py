@@ -24,12 +24,20 @@ ON_CLUSTER = frozenset({JobState.ADMITTED, JobState.RUNNING, JobState.EVICTING})
 LACKS_UNITS = frozenset({Code.NO_FREE_CAPACITY, Code.WAITS_TERMINATING, Code.BEHIND})
 OUR_IDS = frozenset({"job", "claim", "endless_jobs"})
 
-# What is left of its GPU type belongs to a verdict's numbers, and is kept once for all of them.
+# What is left of its GPU type belongs to a verdict's numbers, and is kept once for all of them; what pods of others use
+# there, the same for all, is added up once a statement.
 _LEFT = RawSQL(
     """(
     SELECT jsonb_build_object(
         'free', spare.free, 'largest_block', spare.largest_block,
-        'team_left', spare.teams -> queue.team_id::text -> 0, 'may_borrow', spare.teams -> queue.team_id::text -> 1
+        'team_left', spare.teams -> queue.team_id::text -> 0, 'may_borrow', spare.teams -> queue.team_id::text -> 1,
+        'outside', (
+            SELECT jsonb_object_agg(used.flavor, used.units) FROM (
+                SELECT flavor.name AS flavor, SUM(node.outside_units) AS units
+                FROM queues_node node JOIN tenants_flavor flavor ON flavor.id = node.flavor_id
+                WHERE node.outside_units > 0 AND node.gone_at IS NULL GROUP BY flavor.name
+            ) used
+        ) -> spare.flavor
     )
     FROM queues_spare spare, queues_jobclass class JOIN queues_queue queue ON queue.id = class.queue_id
     WHERE queues_verdict.spare AND class.id = queues_verdict.job_class_id

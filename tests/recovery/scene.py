@@ -12,6 +12,7 @@ from uuid import uuid4
 from django.db import connections
 from django.test import Client
 from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
 
 from clusters.asking import Failure
 from clusters.kube import connect
@@ -111,6 +112,20 @@ class Scene(Stage):
         answer = self._client.get(f"/api/v1/jobs/{job.uid}").json()
         assert answer["state"] in list(JobState), answer
         return dict(answer["reason"] or {})
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return what the API answers."""
+        return dict(self._client.get(path).json())
+
+    def node(self, name: str) -> dict[str, Any]:
+        """Return what a node's page shows."""
+        return self.get(f"/api/v1/nodes/{name}")
+
+    def drift(self) -> dict[str, float]:
+        """Return how many nodes differ from what is expected, by kind, as monitoring reads it."""
+        text = self._client.get("/metrics").content.decode()
+        found = [each for family in text_string_to_metric_families(text) for each in family.samples]
+        return {each.labels["kind"]: each.value for each in found if each.name == "tidegate_node_drift" and each.value}
 
     def events(self, job: Job, kind: str) -> list[str]:
         """Return the texts of a job's events of one type, as its page shows them."""
