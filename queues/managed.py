@@ -7,15 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from clusters.kinds import JOB
+from clusters.kinds import BY_KEY, JOB
 from clusters.port import Offer, PodPhase, PodSeen, WaveSeen
 from queues.models import Task
-from queues.progress import TaskNow, Trouble, with_pod, without_pod
+from queues.progress import DISRUPTED, TAKEN, TaskNow, Trouble, disrupted, with_pod, without_pod
 from queues.states import TaskState
 from queues.view import ENDED_PHASES
-
-# What a Job says that ran out of retries, be it that its pods failed or that somebody deleted them.
-GAVE_UP = ("BackoffLimitExceeded", "MaxFailedIndexesExceeded", "FailedIndexes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +20,15 @@ class Thing:
     """The object of a wave: not ``seen`` and yet not ``gone`` is unknown.
 
     One that is gone is ``seen`` as it was last. ``back``: the object that people made, while it is no wave's.
-    ``failed_pods``: a pod of it has failed by itself, ``lost_pods``: somebody deleted one.
+    ``failed_pods``: a pod of it has failed by itself, ``lost_pods``: somebody deleted one, ``disrupted``: Kubernetes
+    took one away (a drain, a taint, a node under pressure) that was not made anew.
     """
 
     seen: WaveSeen | None
     gone: bool
     failed_pods: bool
     lost_pods: bool = False
+    disrupted: bool = False
     back: Offer | None = None
 
     @property
@@ -49,14 +48,15 @@ class Thing:
 
     @property
     def robbed(self) -> bool:
-        """Whether it failed for no other reason than that somebody deleted pods of it, and may be made anew.
+        """Whether it failed for no other reason than that pods of it were taken away, and may be made anew.
 
-        Only a Job of batch/v1 surely keeps the pods that failed by themselves.
+        That a pod is missing tells it only of a Job of batch/v1, which surely keeps the pods that failed by themselves.
         """
         seen = self.seen
-        if seen is None or not seen.failed or seen.adopted or seen.kind != JOB.key:
+        if seen is None or not seen.failed or seen.adopted or self.failed_pods:
             return False
-        return self.lost_pods and not self.failed_pods and seen.message.startswith(GAVE_UP)
+        gave_up = seen.message.startswith(BY_KEY[seen.kind].gave_up or "")
+        return gave_up and (self.disrupted or (self.lost_pods and seen.kind == JOB.key))
 
 
 def pair(tasks: Sequence[Task], pods: Iterable[PodSeen]) -> dict[int, PodSeen]:
@@ -84,7 +84,7 @@ def see(
 ) -> TaskNow:
     """Return a task that holds as its pod and its object show it."""
     if pod is not None and pod.phase not in ENDED_PHASES:
-        return with_pod(before, pod, node=node, admitted=admitted, now=now)
+        return _noted(with_pod(before, pod, node=node, admitted=admitted, now=now), pod)
     if thing.complete:
         return _succeeded(before, pod, now)
     if thing.gone:
@@ -94,11 +94,26 @@ def see(
         return with_pod(before, pod, node=node, admitted=admitted, now=now)
     if before.state is TaskState.LEAVING:
         return before
+    before = _noted(before, pod)
     if thing.robbed:
-        return without_pod(before, now=now)
+        return _taken(before, now)
     if thing.failed:
         return _failed(before, pod, thing, node=node, admitted=admitted, now=now)
     return _started(before, pod, thing, now)
+
+
+def _noted(task: TaskNow, pod: PodSeen | None) -> TaskNow:
+    """Note on a task that Kubernetes takes its pod away, until it has another: the object may fail for it later."""
+    if pod is None or task.state is TaskState.LEAVING:
+        return task
+    if pod.end_reason in DISRUPTED:
+        return disrupted(task, pod)
+    return replace(task, reason="", message="") if task.state is TaskState.RUNNING else task
+
+
+def _taken(before: TaskNow, now: datetime) -> TaskNow:
+    stopped = without_pod(before, now=now)
+    return replace(stopped, reason=before.reason, message=before.message) if before.reason in TAKEN else stopped
 
 
 def _succeeded(before: TaskNow, pod: PodSeen | None, now: datetime) -> TaskNow:
@@ -116,7 +131,8 @@ def _failed(
         told = with_pod(before, pod, node=node, admitted=admitted, now=now)
         if told.state is TaskState.FAILED:
             return told
-    message = thing.seen.message if thing.seen else ""
+    said = (thing.seen.message if thing.seen else "", before.message if before.reason in TAKEN else "")
+    message = "; ".join(filter(None, said))
     state = TaskState.STOPPED if thing.failed_pods else TaskState.FAILED
     reason = message.partition(":")[0][:60] or Trouble.TASK_FAILED
     return replace(_named(before, pod), state=state, ended_at=now, reason=reason, message=message)

@@ -40,6 +40,8 @@ REMOVED = frozenset(
         "Preempting",
     }
 )
+DISRUPTED = LOST_NODE | REMOVED
+TAKEN = (Trouble.NODE_LOST, Trouble.DELETED_OUTSIDE)
 NOT_ADMITTED = frozenset(
     {"NodeAffinity", "NodeName", "OutOfcpu", "OutOfmemory", "OutOfpods", "UnexpectedAdmissionError"}
 )
@@ -116,6 +118,12 @@ def without_node(task: TaskNow, *, now: datetime, name: str) -> TaskNow:
     return replace(task, state=TaskState.STOPPED, ended_at=now, reason=Trouble.NODE_LOST, message=text)
 
 
+def disrupted(task: TaskNow, pod: PodSeen) -> TaskNow:
+    """Return a task with what Kubernetes did to its pod, which it ended itself."""
+    reason = Trouble.NODE_LOST if pod.end_reason in LOST_NODE else Trouble.DELETED_OUTSIDE
+    return replace(task, reason=reason, message=pod.message)
+
+
 def _deleted(task: TaskNow, ended: datetime) -> TaskNow:
     return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.DELETED_OUTSIDE, message=DELETED)
 
@@ -136,12 +144,10 @@ def _failed(task: TaskNow, pod: PodSeen, now: datetime) -> TaskNow:
     if task.state is TaskState.LEAVING:
         return replace(_gone(task, ended), exit_code=pod.exit_code)
     message = pod.message
-    if pod.end_reason in LOST_NODE:
-        return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.NODE_LOST, message=message)
+    if pod.end_reason in DISRUPTED:
+        return replace(disrupted(task, pod), state=TaskState.STOPPED, ended_at=ended)
     if pod.end_reason in NOT_ADMITTED:
         return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.START_FAILED, message=message)
-    if pod.end_reason in REMOVED:
-        return replace(task, state=TaskState.STOPPED, ended_at=ended, reason=Trouble.DELETED_OUTSIDE, message=message)
     if _was_told_to_go(pod, ended):
         return _deleted(task, ended)
     return replace(

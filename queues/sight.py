@@ -9,7 +9,7 @@ from queues import managed
 from queues.limits import run_ends_at
 from queues.models import Task, Wave
 from queues.nodes import Places
-from queues.progress import TaskNow, Trouble, with_pod, without_node, without_pod
+from queues.progress import DISRUPTED, TAKEN, TaskNow, Trouble, with_pod, without_node, without_pod
 from queues.states import TaskState, WaveState
 from queues.view import ENDED_PHASES, View
 
@@ -155,9 +155,13 @@ def _see_managed(
         seen=objects[0] if objects else parted,
         back=view.offers.get(wave.job.object_uid or ""),
         gone=not objects and (parted is not None or (_is_shown(wave, view) and _is_seen(wave, view))),
-        failed_pods=any(pod.phase is PodPhase.FAILED and not pod.leaving for pod in pods),
+        failed_pods=any(
+            pod.phase is PodPhase.FAILED and not pod.leaving and pod.end_reason not in DISRUPTED for pod in pods
+        ),
         lost_pods=any(pod.phase is PodPhase.FAILED and pod.leaving for pod in pods)
         or not {task.pod_uid for task in tasks if task.pod_uid} <= {pod.uid for pod in pods},
+        disrupted=any(task.reason in TAKEN for task in tasks)
+        or any(pod.end_reason in DISRUPTED for pod in found.values()),
     )
     after = {}
     for task in tasks:

@@ -62,7 +62,8 @@ class Kind:
     pods name their object. ``ordinal`` names a label of pods that counts copies of a part, ``index`` the label or
     annotation that counts pods inside one. ``adopts``: suspended ones that people make are taken into the queue.
     ``standing`` leads to where its status counts copies that are ready and that have succeeded, in one mapping or in a
-    list of them by the part's name.
+    list of them by the part's name. ``gave_up`` are the reasons with which it fails for pods that failed or went, and
+    that its own retries no longer made anew; where there are none, every reason may be such a one.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Kind:
     family: str = ""
     adopts: bool = False
     standing: Path = ()
+    gave_up: tuple[str, ...] = ()
 
     @property
     def api(self) -> str:
@@ -144,6 +146,7 @@ JOB = Kind(
     index=names.COMPLETION_INDEX,
     adopts=True,
     standing=("status",),
+    gave_up=("BackoffLimitExceeded", "MaxFailedIndexesExceeded", "FailedIndexes"),
 )
 JOB_SET = Kind(
     name="JobSet",
@@ -176,6 +179,7 @@ JOB_SET = Kind(
     index=names.COMPLETION_INDEX,
     adopts=True,
     standing=("status", "replicatedJobsStatus"),
+    gave_up=("FailedJobs", "ReachedMaxRestarts"),
 )
 _REPLICAS = frozenset({"replicas", "restartPolicy", "template"})
 PYTORCH_JOB = Kind(

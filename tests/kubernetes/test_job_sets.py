@@ -78,6 +78,20 @@ def test_a_job_set_that_restarts_itself_stays_on_its_nodes_and_fails_at_last(rea
     assert units_in_use() == 0
 
 
+def test_a_job_set_that_fails_because_a_pod_was_evicted_queues_again_whole(real: Stage) -> None:
+    job = submit(real, manifests.job_set(parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
+    real.until(lambda: running(job) == 2, seconds=120)
+    submitted, pod = job.submitted_at, min(pods_of(real))
+
+    path = f"/api/v1/namespaces/team-nlp/pods/{pod}/eviction"
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    real.cluster.api.ask("create", path, body=body)
+    real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running(job) == 2, seconds=120)
+
+    assert [each.summary for each in job.events.filter(type="interrupted")] == ["Eviction API: evicting"]
+    assert (job.failures, job.submitted_at, units_in_use()) == (0, submitted, 16)
+
+
 def test_a_cancelled_job_set_leaves_nothing(real: Stage) -> None:
     job = submit(real, manifests.job_set(parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
     real.until(lambda: running(job) == 2, seconds=120)
