@@ -153,8 +153,12 @@ class View:
         return uid in self.offers or uid in self._objects
 
     def known_waves(self) -> dict[str, WaveRef]:
-        """Return every wave of which something is there."""
-        found = {pod.wave: _ref(pod.wave, pod.namespace) for pod in self._pods.values() if pod.wave}
+        """Return every wave of which an object or a pod that has not ended is there.
+
+        Pods that have ended use nothing: they go with their object, be it one that people made and that stays.
+        """
+        live = (pod for pod in self._pods.values() if pod.wave and pod.phase not in ENDED_PHASES)
+        found = {str(pod.wave): _ref(str(pod.wave), pod.namespace) for pod in live}
         for seen in self._objects.values():
             adopted = seen.name if seen.adopted else ""
             found[seen.wave] = _ref(seen.wave, seen.namespace, kind=seen.kind, adopted=adopted)

@@ -9,7 +9,7 @@ from queues import services, steps
 from queues.models import Job, Task
 from queues.states import JobState
 from tests.loop.adopting import Hands, job_of
-from tests.loop.stage import Stage, events, state, units_in_use
+from tests.loop.stage import Stage, events, finish_pod, state, units_in_use
 from tests.queues import manifests
 from tests.queues.manifests import steer
 
@@ -30,6 +30,12 @@ def running(job: Job) -> int:
 def pods_of(real: Stage) -> dict[str, str | None]:
     """Return the pods that count, by name, with their nodes."""
     return {pod.name: pod.node for pod in real.pods() if pod.counted and not pod.leaving}
+
+
+def succeeded(hands: Hands) -> dict[str, int]:
+    """Return how many Jobs of each part of the JobSet have succeeded, as it says."""
+    counts = hands.get("made").get("status", {}).get("replicatedJobsStatus") or ()
+    return {part["name"]: part.get("succeeded", 0) for part in counts}
 
 
 def test_a_job_set_is_a_gang_of_its_parts_and_ends_when_it_says_so(real: Stage) -> None:
@@ -81,10 +87,10 @@ def test_a_job_set_that_restarts_itself_stays_on_its_nodes_and_fails_at_last(rea
 def test_a_job_set_that_fails_because_a_pod_was_evicted_queues_again_whole(real: Stage) -> None:
     job = submit(real, manifests.job_set(parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
     real.until(lambda: running(job) == 2, seconds=120)
-    submitted, pod = job.submitted_at, min(pods_of(real))
+    submitted, pod = job.submitted_at, real.pods()[0]
 
-    path = f"/api/v1/namespaces/team-nlp/pods/{pod}/eviction"
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
     real.cluster.api.ask("create", path, body=body)
     real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running(job) == 2, seconds=120)
 
@@ -151,4 +157,26 @@ def test_a_job_set_made_with_kubectl_is_adopted_evicted_and_run_again(real: Stag
     assert witnesses == bound
     assert ended is JobState.CANCELLED
     assert units_in_use() == 0
+    hands.delete("made")
+
+
+def test_a_job_set_made_with_kubectl_that_runs_again_goes_on_where_it_was(real: Stage) -> None:
+    hands = Hands(real, API, "jobsets")
+    hands.make(manifests.job_set("made", parts={"first": (1, 1, 8), "last": (1, 1, 8)}, notes=steer(forever="1")))
+    real.look()
+    job = job_of("made")
+    real.until(lambda: running(job) == 2, seconds=120)
+    finish_pod(real.cluster, next(pod for pod in real.pods() if "first" in pod.name))
+    real.until(lambda: succeeded(hands).get("first") == 1, seconds=120)
+
+    steps.evict(job.id, JobState.RUNNING, JobState.QUEUED, now=timezone.now(), event="evicted", summary="for a test")
+    real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2, seconds=120)
+    real.until(lambda: Task.objects.filter(wave__job=job, wave__attempt=2, state="running").count() == 2, seconds=120)
+    there = [pod.name for pod in real.pods() if pod.phase == "Running"]
+    real.finish(job)
+    ended = real.until_ended(job, seconds=120)
+
+    assert len(there) == 1
+    assert "last" in there[0]
+    assert (ended, units_in_use()) == (JobState.SUCCEEDED, 0)
     hands.delete("made")

@@ -1,10 +1,12 @@
 """Jobs that people make suspended with kubectl, adopted, let run, suspended again and let go, on the emulator."""
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
 from queues import cycle, services, steps
-from queues.models import Job, Node, Task
+from queues.models import Job, Node, Task, Wave
 from queues.states import JobState
 from tests.clusters.waiting import until
 from tests.loop.adopting import Hands, job_of
@@ -54,8 +56,13 @@ def test_a_job_that_has_ended_stays_and_is_adopted_only_once(stage: Stage, hands
     stage.until_ended(job)
     stage.until(lambda: "tidegate.io/wave" not in hands.get("made")["metadata"]["labels"])
     stage.turn()
+    Wave.objects.update(stopped_at=timezone.now() - timedelta(hours=1))
+    stage.look()
 
+    # Its pods stay with it, and nobody is told once more to take it back.
+    assert not Wave.objects.exclude(wish_due_at=None).exists()
     live = hands.get("made")
+    assert stage.pods()
     assert live["spec"]["suspend"] is False
     assert any(condition["type"] == "Complete" for condition in live["status"]["conditions"])
     assert Job.objects.count() == 1
