@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from queues.admission.board import Board
-from queues.admission.holders import Holder, as_waiting, holder_of
+from queues.admission.holders import Holder, as_waiting, holder_of, holders_by_team
 from queues.admission.holds import Planner
 from queues.admission.order import effective_priority
 from queues.admission.record import Record
@@ -54,7 +54,7 @@ def bound(world: World, heads: Heads, job: Waiting, flavor: int) -> Bound | None
     rivals = _Rivals(later, heads, own, flavor)
     if rivals.many:
         return Bound(eligible=eligible, guaranteed=True, before=MOST_BEFORE, many=True)
-    first = _first(later, planner.in_order([own, *rivals.found]), own)
+    first = _first(later, planner.in_order(holders_by_team([own, *rivals.found])), own)
     before = [holder for holder in rivals.found if holder.job.id in first or holder.job.id in rivals.urgent]
     # Who holds now is passed only by what ends in time; who does not yet may still be passed by any class.
     waiting = () if eligible == world.now else rivals.lengths()

@@ -1,7 +1,9 @@
 """One decision: a world and its waiting jobs in, admissions and reasons out."""
 
+import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from queues.admission.board import Board
 from queues.admission.frame import Memory
@@ -23,11 +25,12 @@ def decide(world: World, heads: Heads, memory: Memory | None = None) -> Outcome:
 
     A caller that decides again and again may keep a ``memory``: the same decisions, in less time.
     """
-    board = Board(world, None if memory is None else memory.frame(world))
-    lineup = board.frame.lineup
-    lineup.move(board.classes, board.case, Judge(board).takes_turns)
-    passes = Passes(board, heads, lineup)
-    passes.run()
+    with _uncollected():
+        board = Board(world, None if memory is None else memory.frame(world))
+        lineup = board.frame.lineup
+        lineup.move(board.classes, board.case, Judge(board).takes_turns)
+        passes = Passes(board, heads, lineup)
+        passes.run()
     return Outcome(
         admissions=_merged(passes.record.starts, board.ground.paths),
         verdicts=Verdicts(board, passes.record, passes.waits),
@@ -39,6 +42,18 @@ def decide(world: World, heads: Heads, memory: Memory | None = None) -> Outcome:
         stalled=tuple(passes.record.stalled),
         idle=tuple(_idle(board, passes.record)),
     )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let Python look for garbage afterwards: what a decision makes meanwhile is in use, and the world is large."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _idle(board: Board, record: Record) -> Iterator[tuple[int, int]]:

@@ -1,5 +1,6 @@
 """Who may hold, for how long, and how a hold is handed from cycle to cycle."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from queues.admission.board import Board
@@ -18,6 +19,41 @@ class Holder:
     job_class: JobClass
     asker: Asker
     key: Key
+
+
+class Holders:
+    """Those who may hold, by team: nobody of a team is read before it has to be known who they are."""
+
+    def __init__(self, teams: Mapping[int, Iterable[Holder]], urgency: Mapping[int, int], flavors: set[int]) -> None:
+        """Take who may hold of each team: how urgent any of a team is at most, and on which flavors somebody may."""
+        self._unread = dict(teams)
+        self._rows: dict[int, list[Holder]] = {}
+        self.urgency = urgency
+        self.flavors = flavors
+
+    def of(self, place: int) -> list[Holder]:
+        """Return those of a team."""
+        unread = self._unread.pop(place, None)
+        if unread is not None:
+            self._rows[place] = list(unread)
+        return self._rows.get(place, [])
+
+    def only(self, places: Iterable[int], wanted: Callable[[Holder], bool]) -> "Holders":
+        """Return those of some teams who are wanted."""
+        return holders_by_team(row for place in places for row in self.of(place) if wanted(row))
+
+
+def holders_by_team(holders: Iterable[Holder]) -> Holders:
+    """Return those who may hold by team, all of whom are known."""
+    teams: dict[int, list[Holder]] = {}
+    urgency: dict[int, int] = {}
+    flavors: set[int] = set()
+    for holder in holders:
+        place = holder.asker.case.place
+        teams.setdefault(place, []).append(holder)
+        urgency[place] = max(holder.asker.priority, urgency.get(place, holder.asker.priority))
+        flavors.update(holder.asker.case.shape.flavors)
+    return Holders(teams, urgency, flavors)
 
 
 def holder_of(board: Board, job_class: JobClass, job: Waiting) -> Holder:

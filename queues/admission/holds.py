@@ -1,15 +1,16 @@
 """Bounded wait: planned starts, and whose hold comes first (SEMANTICS 7)."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from heapq import merge
 from itertools import chain
 
 from queues.admission.board import Board
 from queues.admission.futures import Future, standing_of
-from queues.admission.holders import Holder, as_hold, as_waiting, holder_of, tired
+from queues.admission.holders import Holder, Holders, as_hold, as_waiting, holder_of, tired
 from queues.admission.named import NamedSets
-from queues.admission.order import effective_priority
+from queues.admission.order import Key, effective_priority
 from queues.admission.outlooks import Outlooks, binds, within_limit
 from queues.admission.plans import Plan
 from queues.admission.quota import ROOT, units_of
@@ -201,6 +202,10 @@ class Planner:
         plans = [self._search(holder, option, avoid, alone=alone).best(than) for option in options]
         return min((plan for plan in plans if plan is not None), key=_goodness, default=None)
 
+    def wants_any(self, place: int, urgency: int) -> bool:
+        """Whether no hold stands before that of some job of a team, none of which is more urgent than that."""
+        return not self._outlooks.book.guaranteed or self._outlooks.book.outranks(place, urgency)
+
     def wants(self, job_class: JobClass, job: Waiting) -> bool:
         """Whether no hold stands before a job's, as far as can be told before all others are known."""
         board, book = self._board, self._outlooks.book
@@ -209,28 +214,32 @@ class Planner:
         priority = effective_priority(board.world.policy.aging, job_class.priority, job.wait_from, board.world.now)
         return not book.guaranteed or book.outranks(board.case(job_class).place, priority)
 
-    def make_first(self, holders: list[Holder]) -> None:
+    def make_first(self, holders: Holders) -> None:
         """Give a hold to the first in hold order, where it will be guaranteed demand."""
         self._outlooks = Outlooks(self._board)
-        first = next(self.in_order(holders))
-        options = self._open(first)
-        plan = self._new(first, options, frozenset()) if options and self.guaranteed(first) else None
+        first = next(self.in_order(holders), None)
+        options = () if first is None else self._open(first)
+        plan = None
+        if first is not None and options and self.guaranteed(first):
+            plan = self._new(first, options, frozenset())
         if plan is not None:
             self._add(plan)
             self._board.forget_views()
 
-    def make(self, holders: list[Holder]) -> None:
+    def make(self, holders: Holders) -> None:
         """Give holds in hold order to jobs that have waited long enough, never more on a flavor than it has nodes.
 
         Those with different planned starts are on disjoint nodes; those with the same one may share.
         """
         board = self._board
         self._outlooks = Outlooks(board)
-        flavors = {flavor for case in {row.asker.case for row in holders} for flavor in case.shape.flavors}
+        flavors = holders.flavors
         if self._full(flavors, guaranteed=True):
-            holders = [holder for holder in holders if self._outranks(holder)]
-        if not holders:
-            return
+            book = self._outlooks.book
+            urgent = [place for place, priority in holders.urgency.items() if book.outranks(place, priority)]
+            holders = holders.only(urgent, self._outranks)
+            if not holders.urgency:
+                return
         blocked: set[int] = set()
         failed: dict[object, set[object]] = {}
         for holder in self.in_order(holders):
@@ -358,39 +367,50 @@ class Planner:
     def _all_blocked(self, option: Option, blocked: set[int]) -> bool:
         return bool(blocked) and self._usable(option) <= blocked
 
-    def in_order(self, holders: list[Holder]) -> Iterator[Holder]:
+    def in_order(self, holders: Holders) -> Iterator[Holder]:
         """Yield guaranteed demand first; siblings by what they borrowed as the cycle began; then the longest wait."""
-        rounds: tuple[list[Holder], list[Holder]] = ([], [])
         standings: dict[object, bool] = {}
-        for holder in holders:
-            case = holder.asker.case
-            if case not in standings:
-                standings[case] = self.guaranteed(holder)
-            rounds[0 if standings[case] else 1].append(holder)
-        return chain.from_iterable(self._merged(ROOT, group) for group in rounds)
+        lines: dict[int, tuple[list[Holder], list[Holder]]] = {}
+        there = {node for place in holders.urgency for node in self._board.tree.path[place]}
+
+        def line(place: int, number: int) -> list[Holder]:
+            if place not in lines:
+                lines[place] = ([], [])
+                for holder in holders.of(place):
+                    case = holder.asker.case
+                    if case not in standings:
+                        standings[case] = self.guaranteed(holder)
+                    lines[place][0 if standings[case] else 1].append(holder)
+            return sorted(lines[place][number], key=_by_turn)
+
+        return chain.from_iterable(self._merged(ROOT, there, partial(line, number=number)) for number in (0, 1))
 
     def guaranteed(self, holder: Holder) -> bool:
         """Whether a job will be inside a guarantee once its own team's attempts have ended."""
         case, last = holder.asker.case, self._last
         return any(last.standing(case.place, option.needs)[0] is Standing.GUARANTEED for option in case.shape.options)
 
-    def _merged(self, node: int, holders: list[Holder]) -> Iterator[Holder]:
-        """Yield those below a node in hold order; nobody is sorted in before their line's turn comes."""
+    def _merged(self, node: int, there: set[int], line: Callable[[int], list[Holder]]) -> Iterator[Holder]:
+        """Yield those below a node in hold order; nobody is read and sorted in before their line's turn comes."""
         tree, shares = self._board.tree, self._shares
         if not tree.children[node]:
-            yield from sorted(holders, key=lambda row: row.key)
+            yield from line(node)
             return
-        below: dict[int, list[Holder]] = {}
-        for holder in holders:
-            path = tree.path[holder.asker.case.place]
-            below.setdefault(path[-1 if node == ROOT else path.index(node) - 1], []).append(holder)
         by_share: dict[tuple[int, int], list[int]] = {}
         for child in tree.children[node]:
-            if child in below:
+            if child in there:
                 by_share.setdefault(shares[child].rank(tree.scale), []).append(child)
         for share in sorted(by_share):
-            lines = (self._merged(child, below[child]) for child in by_share[share])
-            yield from merge(*lines, key=lambda row: row.key[1:])
+            lines = (self._merged(child, there, line) for child in by_share[share])
+            yield from merge(*lines, key=_by_time)
+
+
+def _by_turn(holder: Holder) -> Key:
+    return holder.key
+
+
+def _by_time(holder: Holder) -> tuple[int, ...]:
+    return holder.key[1:]
 
 
 def _goodness(plan: Plan) -> tuple[int, Milliseconds]:

@@ -1,11 +1,12 @@
 """The passes of a cycle: guaranteed demand first, then borrowers, then holds and surplus (SEMANTICS 4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from queues.admission.board import Board
 from queues.admission.claims import Claims
-from queues.admission.holders import Holder, backs_off, holder_of, tired
+from queues.admission.holders import Holder, Holders, backs_off, holder_of, holders_by_team, tired
 from queues.admission.holds import Planner
 from queues.admission.lanes import Candidate
 from queues.admission.lineup import Lineup
@@ -534,7 +535,7 @@ class Passes:
             job_class = self._board.classes[claim.job_class]
             job = self._roster.waiting(job_class, claim.user, claim.job)
             if job is not None and not self._board.spoken_for.get(job.id) and self._waited(job_class, job):
-                self._planner.make([holder_of(self._board, job_class, job)])
+                self._planner.make(holders_by_team([holder_of(self._board, job_class, job)]))
 
     def _start(self, stream: Stream, option: Option) -> None:
         if stream.head is None:
@@ -556,50 +557,69 @@ class Passes:
 
     def _plan_first(self) -> None:
         """Let the first in hold order hold before anybody has a turn: who starts now could be in its way for long."""
-        holders = [
-            holder_of(self._board, job_class, job)
-            for job_class, case in self._roster.notable()
-            for job in self._roster.first(job_class, case)
-            if self._waited(job_class, job) and self._planner.wants(job_class, job)
-        ]
-        if holders:
-            self._planner.make_first(holders)
+        teams, urgency = self._notable()
+        wanted = {place: rows for place, rows in teams.items() if self._planner.wants_any(place, urgency[place])}
+        if wanted:
+            firsts = {place: self._first_of(rows) for place, rows in wanted.items()}
+            self._planner.make_first(Holders(firsts, {place: urgency[place] for place in wanted}, set()))
+
+    def _notable(self) -> tuple[dict[int, list[tuple[JobClass, Case]]], dict[int, int]]:
+        """Return the classes of which some job may hold, by team, and how urgent the jobs of a team are at most."""
+        teams: dict[int, list[tuple[JobClass, Case]]] = {}
+        urgency: dict[int, int] = {}
+        most = max(0, self._board.world.policy.aging.cap)
+        for job_class, case in self._roster.notable():
+            teams.setdefault(case.place, []).append((job_class, case))
+            urgency[case.place] = max(job_class.priority + most, urgency.get(case.place, job_class.priority))
+        return teams, urgency
+
+    def _first_of(self, rows: list[tuple[JobClass, Case]]) -> Iterator[Holder]:
+        """Yield the first jobs of some classes that may hold before others have."""
+        for job_class, case in rows:
+            for job in self._roster.first(job_class, case):
+                if self._waited(job_class, job) and self._planner.wants(job_class, job):
+                    yield holder_of(self._board, job_class, job)
 
     def _wait_on(self) -> None:
         """Note whose jobs are left and who backs off, and offer holds to what has waited long enough."""
         board = self._board
         self._unfinished |= self._roster.read()
-        notable = list(self._roster.notable())
-        for job_class, case in notable:
+        for job_class, case in self._roster.may_back_off():
             for job in self._roster.first(job_class, case):
-                inside = any(board.inside(case, option) for option in case.shape.options)
-                if not inside and backs_off(board, job_class, job):
+                if backs_off(board, job_class, job) and not any(board.inside(case, row) for row in case.shape.options):
                     self.record.backing_off[job.id] = job_class
-        holders = self._holders(notable)
-        if holders:
-            self._planner.make(holders)
+        self._planner.make(self._holders())
 
-    def _holders(self, notable: list[tuple[JobClass, Case]]) -> list[Holder]:
+    def _holders(self) -> Holders:
         """Return who may hold: who keeps, came back, or is of a class and user the first that waits long enough."""
-        board, now = self._board, self._board.world.now
+        board = self._board
         seen = {plan.job for plan in board.plans}
-        holders: list[Holder] = []
+        first: dict[int, list[Holder]] = {}
+        flavors: set[int] = set()
+        teams, urgency = self._notable()
         for job_class, job in [*((kept.job_class, kept.job) for kept in self.record.kept), *self._came_back]:
             # An independent job keeps for each of its tasks, and holds for the next one.
             if job.id not in seen and self._waited(job_class, job):
                 seen.add(job.id)
-                holders.append(holder_of(board, job_class, job))
+                holder = holder_of(board, job_class, job)
+                place, priority = holder.asker.case.place, holder.asker.priority
+                first.setdefault(place, []).append(holder)
+                urgency[place] = max(priority, urgency.get(place, priority))
+                flavors.update(holder.asker.case.shape.flavors)
         seen.update(claim.job for claim in board.claims.values())
-        for job_class, case in notable:
-            for stream in self._roster.streams(job_class, case):
-                if stream.head is not None:
-                    self._unfinished.add(job_class.id)
-                while stream.head is not None and now - stream.head.wait_from >= stream.queue.hold_after:
-                    if stream.head.id not in seen:
-                        holders.append(holder_of(board, job_class, stream.head))
-                        break
-                    stream.skip()
-        return holders
+        for row in chain.from_iterable(teams.values()):
+            if not flavors.issuperset(row[1].shape.flavors) and next(self._long_of([row], seen), None) is not None:
+                flavors.update(row[1].shape.flavors)
+        rows = {place: chain(first.get(place, ()), self._long_of(teams.get(place, []), seen)) for place in urgency}
+        return Holders(rows, urgency, flavors)
+
+    def _long_of(self, rows: list[tuple[JobClass, Case]], seen: set[int]) -> Iterator[Holder]:
+        """Yield of each of some classes and each user the first job not ``seen``, where it waits long enough."""
+        board, now = self._board, self._board.world.now
+        for job_class, case in rows:
+            since = now - board.queues[job_class.queue].hold_after
+            for job in self._roster.first_beside(job_class, case, seen, since):
+                yield holder_of(board, job_class, job)
 
     def _start_planned(self) -> None:
         """Start what was planned for this very moment because a hold has ended in this cycle."""

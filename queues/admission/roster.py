@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 
 from queues.admission.board import Board
 from queues.admission.lanes import Entrants
 from queues.admission.lineup import Lines, Lineup, Room
 from queues.admission.order import Stream
 from queues.admission.plans import Case
-from queues.admission.world import Heads, JobClass, Waiting
+from queues.admission.world import Heads, JobClass, Milliseconds, Waiting
 
 
 class Roster:
@@ -98,6 +99,28 @@ class Roster:
             return list(users)
         return [stream.head for stream in self.streams(job_class, case) if stream.head is not None]
 
+    def first_beside(self, job_class: JobClass, case: Case, seen: set[int], since: Milliseconds) -> Iterator[Waiting]:
+        """Yield of each user of a class the first job that is not ``seen``, where it waits ``since`` then or longer."""
+        streams = self._streams.get(job_class.id)
+        if streams is None:
+            for head in self._heads.users(job_class.id):
+                yield from islice(self._beside(case, head, seen, since), 1)
+        for stream in streams or ():
+            while stream.head is not None and stream.head.wait_from <= since:
+                if stream.head.id not in seen:
+                    yield stream.head
+                    break
+                stream.skip()
+
+    def _beside(self, case: Case, head: Waiting, seen: set[int], since: Milliseconds) -> Iterator[Waiting]:
+        """Yield the jobs not ``seen`` of a line of which nobody had a turn, as far as they wait so long."""
+        spoken = self._board.spoken_for
+        for job in _line(self._heads, head):
+            if job.wait_from > since:
+                return
+            if job.id not in seen and spoken.get(job.id, 0) < (job.tasks if case.shape.independent else 1):
+                yield job
+
     def notable(self) -> Iterator[tuple[JobClass, Case]]:
         """Yield the classes whose first job of some user may hold, or was evicted so often that it may back off."""
         read, spoken, now, evictions = self._streams, self._board.spoken_for, self._board.world.now, self._evictions
@@ -107,3 +130,16 @@ class Roster:
                 if not any(job.wait_from <= since or job.evictions >= evictions for job in first):
                     continue
             yield job_class, case
+
+    def may_back_off(self) -> Iterator[tuple[JobClass, Case]]:
+        """Yield those of the notable classes of which a job that is first now may have been evicted so often."""
+        often = {job_class.id for job_class, _ in self._lineup.often_evicted()}
+        for job_class, case in self._lineup.notable():
+            if job_class.id in often or job_class.id in self._streams:
+                yield job_class, case
+
+
+def _line(heads: Heads, head: Waiting) -> Iterator[Waiting]:
+    """Yield a first job, then those behind it."""
+    yield head
+    yield from heads.after(head.job_class, head.user, head)
