@@ -280,9 +280,10 @@ class Floor(Stage):
         self.runs[run.id] = job.runs[run.id] = run
         self._of_team.setdefault(job.spec.team, {})[run.id] = run
 
-    def held(self, run: Run) -> Iterator[Placed]:
-        """Yield the tasks of a run that hold units: those on lost nodes hold none."""
-        yield from (row for row in (*run.placed, *run.surplus) if row.node not in self.lost)
+    def held(self, run: Run) -> tuple[Placed, ...]:
+        """Return the tasks of a run that hold units: those on lost nodes hold none."""
+        rows = (*run.placed, *run.surplus) if run.surplus else run.placed
+        return tuple(row for row in rows if row.node not in self.lost) if self.lost else rows
 
     def units(self, job: Job) -> int:
         """Return the units that a job has in use."""

@@ -127,7 +127,7 @@ class Stage(Clock):
     def user_limits_of_teams(self, spec: JobSpec) -> Iterator[tuple[int, int | None]]:
         """Yield the job's team and the departments above it with the most units of one user below each."""
         for team in self.path(spec):
-            yield team, self._team_row(self.teams[team]).per_user_limit
+            yield team, self._user_limit(self.teams[team])
 
     def path(self, spec: JobSpec) -> Iterator[int]:
         """Yield the job's team and the departments above it."""
@@ -192,10 +192,14 @@ class Stage(Clock):
                 self._defaults[number] = able or tuple(rows)
         return self._defaults[team]
 
+    def _user_limit(self, team: Team) -> int | None:
+        """Return the most units of one user below a team: its own, or in a leaf that has none the policy's."""
+        own = team.id in self.own_user_limit or team.id in self._departments
+        return team.per_user_limit if own else self.policy.per_user_limit
+
     def _team_row(self, team: Team) -> Team:
-        if team.id not in self.own_user_limit and team.id not in self._departments:
-            return replace(team, per_user_limit=self.policy.per_user_limit)
-        return team
+        limit = self._user_limit(team)
+        return team if limit == team.per_user_limit else replace(team, per_user_limit=limit)
 
     def _queue_row(self, spec: QueueSpec) -> Queue:
         row = self._queue_rows.get(spec.id)

@@ -42,8 +42,8 @@ class Tally:
         self.books = {flavor: Book(flavor, engine.teams, nodes, elsewhere[flavor]) for flavor in flavors}
         self.held = {flavor: Book(flavor, engine.teams, nodes, elsewhere[flavor]) for flavor in flavors}
         for run in engine.runs.values():
-            for soft, rows in ((False, run.placed), (True, run.surplus)):
-                there = [row for row in rows if row.node not in engine.lost]
+            for soft, rows in ((False, run.placed), (True, run.surplus)) if run.surplus else ((False, run.placed),):
+                there = [row for row in rows if row.node not in engine.lost] if engine.lost else rows
                 self._use(self.held, run.job, run.flavors, there, 1, soft=soft)
                 if not run.claimed:
                     self.use(run.job, run.flavors, there, 1, soft=soft)
