@@ -159,10 +159,10 @@ class Choice:
             few = left[first : first + FEW]
             for candidate in _ranked(few, costs, missing):
                 if candidate not in barred and self._victims.stays_inside_without(chosen, candidate):
-                    if self._victims.removable([*chosen, candidate], before):
+                    if self._victims.removable_too(chosen, candidate, before):
                         return candidate
                     barred.add(candidate)
-            kept = [row for row in few if row not in barred and self._victims.removable([*chosen, row], before)]
+            kept = [row for row in few if row not in barred and self._victims.removable_too(chosen, row, before)]
             left[first : first + FEW] = kept
             first += len(kept)
         return None

@@ -73,8 +73,15 @@ class Line:
 
     def take(self, place: int, units: int) -> None:
         """Add units (negative: give them back) to the usage of a team and of what lies above it."""
-        for node, after in self.after(place, units):
-            self.usage[node] = after
+        usage, local, parent = self.usage, self.local, self.tree.parent
+        while units:
+            before = usage[place]
+            after = usage[place] = before + units
+            if place == ROOT:
+                break
+            kept = local[place]
+            units = (after - kept if after > kept else 0) - (before - kept if before > kept else 0)
+            place = parent[place]
         self._available_now.clear()
         self._promised_now.clear()
 

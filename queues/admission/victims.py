@@ -130,13 +130,27 @@ class Victims:
 
         Where they do not, they do not either with more victims.
         """
-        lines = {flavor: lines[flavor].copy() for flavor in self.lacking}
-        for candidate in sorted(chosen, key=_removal):
-            if not candidate.own and not self._above(candidate.place, candidate.needs, lines):
-                return False
-            for flavor, units in candidate.needs.items():
-                lines[flavor].take(candidate.place, -units)
-        return True
+        gone: list[Candidate] = []
+        try:
+            for candidate in sorted(chosen, key=_removal):
+                if not candidate.own and not self._above(candidate.place, candidate.needs, lines):
+                    return False
+                _take(lines, candidate, -1)
+                gone.append(candidate)
+            return True
+        finally:
+            for candidate in gone:
+                _take(lines, candidate, 1)
+
+    def removable_too(self, chosen: list[Candidate], candidate: Candidate, lines: dict[int, Line]) -> bool:
+        """Whether one more may be removed beside the chosen, who may: only those below the same side are in its way."""
+        side = self._side(candidate)
+        return self.removable([*(row for row in chosen if self._side(row) == side), candidate], lines)
+
+    def _side(self, candidate: Candidate) -> int | None:
+        """Return the node of a victim's path just below the common ancestor; None: the claimant's own team."""
+        path, _ = self._dispute(candidate.place)
+        return path[-1] if path else None
 
     def stays_inside(self, chosen: list[Candidate]) -> bool:
         """Whether the claimant stays within its side of each dispute, where the chosen have gone in the trial."""
@@ -154,11 +168,9 @@ class Victims:
     def stays_inside_without(self, chosen: list[Candidate], candidate: Candidate) -> bool:
         """Whether the claimant stays on its side with the chosen, which have gone, and one more gone."""
         lines = self._trial.lines
-        for flavor, units in candidate.needs.items():
-            lines[flavor].take(candidate.place, -units)
+        _take(lines, candidate, -1)
         stays = self.stays_inside([*chosen, candidate])
-        for flavor, units in candidate.needs.items():
-            lines[flavor].take(candidate.place, units)
+        _take(lines, candidate, 1)
         return stays
 
     @cached_property
@@ -194,6 +206,11 @@ class Victims:
         if known is None:
             known = self._disputes[place] = dispute(self._board.tree, self._trial.place, place)
         return known
+
+
+def _take(lines: dict[int, Line], candidate: Candidate, sign: int) -> None:
+    for flavor, units in candidate.needs.items():
+        lines[flavor].take(candidate.place, sign * units)
 
 
 def _admitted(attempt: Attempt) -> tuple[int, int]:
