@@ -198,6 +198,22 @@ def test_who_may_go_only_where_cheaper_ones_stay_is_found_among_many() -> None:
     assert not any(row.exact for row in decided.outcome.evictions)
 
 
+def test_two_teams_of_a_department_together_give_no_more_than_it_has_above_its_own_also_among_many() -> None:
+    site = Site()
+    site.node(73)
+    department, other = site.team(71), site.team()
+    first, second = site.team(parent=department), site.team(parent=department)
+    owner = site.team(2)
+    cheap = [site.runs((first, second)[row % 2], 1, since=NOW - row * 1000) for row in range(72)]
+    dear = site.runs(other, 1)
+    job = site.waits(owner, gang=2)
+
+    decided = site.decide()
+
+    # The department has one unit above its pool, whichever of its teams gives it: the second one comes from elsewhere.
+    assert (decided.started(), victims(decided)) == ([job], [cheap[0], dear])
+
+
 def test_a_task_is_no_victim_of_another_of_its_job_whose_priority_was_raised_meanwhile() -> None:
     site = Site()
     site.node(2)
