@@ -186,7 +186,7 @@ def test_a_task_that_keeps_no_longer_leaves_the_keeps_of_the_others_of_its_job(
     if worn:
         site.waits(team, 2, labels=wanted, minutes=10, user=9)
         site.waiting[0] = replace(site.waiting[0], idle=1000)
-    site.waits(team, 2, tasks=2, labels=wanted, minutes=9, preemptible=preemptible)
+    job = site.waits(team, 2, tasks=2, labels=wanted, minutes=9, preemptible=preemptible)
     large = site.waits(team, 2, gang=1, minutes=8)
     small = [site.waits(team, gang=1, minutes=7) for _ in range(2)]
 
@@ -195,6 +195,8 @@ def test_a_task_that_keeps_no_longer_leaves_the_keeps_of_the_others_of_its_job(
     # Both tasks keep, so that the large one borrows; then only one of them is inside, and only its unit stays kept.
     # Whoever has kept for too long and comes before them keeps nothing.
     assert (decided.started(), decided.nodes(small[0])) == ([large, small[0]], {2: 1})
+    kept = [[placed.node for placed in row.placed] for row in decided.outcome.keeps if row.job == job]
+    assert kept == [[1], []]
 
 
 def test_a_keep_of_a_job_that_is_inside_no_longer_since_another_of_its_team_claims_is_given_up() -> None:
@@ -215,3 +217,32 @@ def test_a_keep_of_a_job_that_is_inside_no_longer_since_another_of_its_team_clai
     # Two are in use and two kept of the team's four; then three are reserved, and the one that was kept is lent.
     assert (decided.victims(), [row.job for row in decided.outcome.claims]) == ([low], [claimant])
     assert decided.nodes(job) == {1: 1}
+
+
+def test_keeps_that_nobody_pushes_out_all_stay() -> None:
+    site = Site()
+    wanted = (("ib", "yes"),)
+    site.node(2, count=2, labels=wanted)
+    team, other, borrower = site.team(4), site.team(2), site.team()
+    for node in (1, 2):
+        site.runs(other, node, preemptible=False)
+    site.waits(team, 2, tasks=2, labels=wanted, minutes=9)
+    site.waits(borrower)
+
+    assert site.decide().started() == []
+
+
+def test_who_waits_for_the_age_of_others_and_is_inside_no_longer_is_not_told_to_wait_for_that() -> None:
+    site = Site()
+    wanted = (("ib", "yes"),)
+    site.node(2, labels=wanted)
+    site.node(2)
+    team, guest = site.team(3), site.team()
+    site.runs(guest, 1, safe_until=NOW + HOUR)
+    job = site.waits(team, 2, labels=wanted, minutes=9)
+    large = site.waits(team, 2, gang=1, minutes=8)
+
+    decided = site.decide()
+
+    # Two are kept of three, so that the large one borrows; then the other would need four.
+    assert (decided.started(), decided.code(job)) == ([large], Code.NO_FREE_CAPACITY)
