@@ -156,7 +156,9 @@ class Binding(Usage):
             return True
         others = [row for job, rows in self.keeping.items() if job != asker.job for row in rows]
         plan = self._planned.get(asker.job) if others and asker.job is not None else None
-        if not others or (plan is not None and plan.standing is Standing.GUARANTEED):
+        if plan is not None and plan.standing is Standing.GUARANTEED:
+            others = [(case, needs) for case, needs in others if self._inside_below(plan.node, case, needs)]
+        if not others:
             return False
         for case, needs in others:
             self.count_promise(case, needs, 1)
@@ -164,6 +166,11 @@ class Binding(Usage):
         for case, needs in others:
             self.count_promise(case, needs, -1)
         return not inside
+
+    def _inside_below(self, node: int | None, case: Case, needs: Needs) -> bool:
+        """Whether a job is inside its guarantee at a node below another, on each of its flavors."""
+        inside = [self.hard[flavor].within(case.place, units) for flavor, units in needs]
+        return all(at is not None and at != node and node in self.tree.path[at] for at in inside)
 
     def _look(self, view: Ground, key: tuple[bool, frozenset[int]], node: int) -> None:
         kind = self.ground.where.get(node)
