@@ -11,16 +11,20 @@ from hypothesis import strategies as st
 
 from queues.simulation.reading import parse
 from queues.simulation.report import as_json, as_text
-from queues.simulation.run import Result, simulate
-from queues.simulation.scenario import Reader, load
+from queues.simulation.run import Result, Simulation, simulate
+from queues.simulation.scenario import Reader, Scenario, load
 from tests.examples import examples
 from tests.simulation.timelines import timeline
 
 JOB = "{name: s, team: a, runs: 20m, time_limit: 20m}"
 
 
+def read(text: str) -> Scenario:
+    return Reader(parse(text, "random.yaml"), "random.yaml").scenario()
+
+
 def run(text: str) -> Result:
-    return simulate(Reader(parse(text, "random.yaml"), "random.yaml").scenario(), lambda: 0.0)
+    return simulate(read(text), lambda: 0.0)
 
 
 @given(st.integers(0, 1 << 32))
@@ -39,6 +43,30 @@ def test_the_same_timeline_gives_the_same_events(seed: int) -> None:
     text = timeline(Random(seed))
 
     assert json.dumps(as_json(run(text))) == json.dumps(as_json(run(text)))
+
+
+class Seldom(Simulation):
+    """Decides when something changed, until the end of its time line."""
+
+    def _quieten(self) -> None: ...
+
+
+class Often(Seldom):
+    """Decides at every tick as well, whether anything changed or not."""
+
+    def _cycle(self) -> None:
+        super()._cycle()
+        self._engine.dirty = True
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=examples(5), suppress_health_check=[HealthCheck.too_slow])
+def test_to_decide_again_when_nothing_changed_changes_nothing(seed: int) -> None:
+    text = timeline(Random(seed))
+
+    seldom, often = (kind(read(text), lambda: 0.0).run() for kind in (Seldom, Often))
+
+    assert (often.events, often.failures) == (seldom.events, seldom.failures), text
 
 
 @pytest.mark.parametrize("gap", [1, 7, 20])
