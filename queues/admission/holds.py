@@ -18,6 +18,7 @@ from queues.admission.record import Record
 from queues.admission.search import Search, planned
 from queues.admission.shapes import Option, Pattern
 from queues.admission.shares import Share, borrowed
+from queues.admission.short import Short
 from queues.admission.world import Hold, JobClass, Milliseconds, Placed, Standing, Waiting
 
 
@@ -241,6 +242,7 @@ class Planner:
             if not holders.urgency:
                 return
         blocked: set[int] = set()
+        short = Short(board.tree, self._last, self.guaranteed)
         failed: dict[object, set[object]] = {}
         for holder in self.in_order(holders):
             case = holder.asker.case
@@ -256,13 +258,17 @@ class Planner:
             if all(self._all_blocked(option, blocked) for option in options):
                 continue
             plan = self._new(holder, options, frozenset(blocked))
-            if plan is not None:
+            if plan is not None and not short.taken_by(plan):
                 self._add(plan)
                 continue
             failed.setdefault(case, set()).add(self._own_state(holder))
+            if plan is not None:
+                continue
             if board.plans and self._lacks_nodes(holder, options):
                 for option in options:
                     blocked.update(self._usable(option))
+            elif board.plans and self._lacks_quota(holder, options):
+                short.note(holder)
         board.forget_views()
 
     def _own_state(self, holder: Holder) -> object:
@@ -344,6 +350,12 @@ class Planner:
         return any(
             not self._never_in_time(holder, option) and not self._search(holder, option).possible()
             for option in options
+        )
+
+    def _lacks_quota(self, holder: Holder, options: tuple[Option, ...]) -> bool:
+        """Whether a job has no plan only because other planned starts will use the quota that it needs."""
+        return any(
+            self._search(holder, option).lacks_quota() and not self._never_in_time(holder, option) for option in options
         )
 
     def _never_in_time(self, holder: Holder, option: Option) -> bool:

@@ -59,6 +59,14 @@ class Search:
         """Whether there is a start once all has ended that ends, what others plan to start included."""
         return self._could(FOREVER, len(self._board.tree.path[self._place]))
 
+    def lacks_quota(self) -> bool:
+        """Whether only planned starts of others stand against a start once all has ended that runs now: in quota."""
+        times = self._outlooks.futures.times
+        outlook = self._outlook(times[-1])
+        if outlook.whom.standing is Standing.BORROWER and not self.may_borrow:
+            return False
+        return self.user_has_room(outlook.future, outlook.at) and not self._allowed(outlook)
+
     def again(self, at: Milliseconds, placed: tuple[Placed, ...]) -> Plan | None:
         """Return the start at this very time and place, if it can still be planned."""
         outlook = self._outlook(at)
