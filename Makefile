@@ -6,6 +6,8 @@ MAKEFLAGS += --no-print-directory
 
 export PYTHONPATH := platform
 export PYTHONUNBUFFERED := 1
+# A process that finds no bytecode compiles all that it imports, which takes longer than what it then does.
+unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 
 # The first Python that is new enough; PYTHON=… names another one.

@@ -29,7 +29,7 @@ def check_lend(*, guaranteed: int, lend_limit: int | None, pointer: str) -> None
     if lend_limit is not None and lend_limit > guaranteed:
         raise Invalid.field(
             f"{pointer}/lend_limit",
-            f"{lend_limit} cannot be lent of {guaranteed} guaranteed; null lends all of it, 0 nothing.",
+            f"{lend_limit} cannot be lent of {guaranteed} guaranteed; no limit lends all of it, 0 nothing.",
             code="lend_above_guarantee",
             given=lend_limit,
             allowed=(0, guaranteed, None),

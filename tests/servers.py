@@ -30,4 +30,7 @@ def start() -> None:
 
 # Not in pyproject.toml: the rules' tests also run without Django's plugin, which alone knows such a setting.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+# Tests start some hundred processes; without bytecode each takes seconds to compile what it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 start()

@@ -149,10 +149,13 @@ def quota_preview(request: HttpRequest, name: str) -> HttpResponse:
 
 def quota_edit(request: HttpRequest, team: str) -> QuotaEdit:
     """Return what the form asks for. Raises ValueError in words."""
+    guaranteed = whole(request, "guaranteed")
+    if guaranteed is None:
+        raise ValueError("guaranteed is a whole number from 0 up, and it is empty; 0 guarantees nothing")
     return QuotaEdit(
         team=team,
         flavor=request.POST.get("flavor", ""),
-        guaranteed=whole(request, "guaranteed") or 0,
+        guaranteed=guaranteed,
         borrow_limit=whole(request, "borrow_limit"),
         lend_limit=whole(request, "lend_limit"),
         version=whole(request, "version"),
@@ -165,8 +168,8 @@ def whole(request: HttpRequest, key: str) -> int | None:
     if not words:
         return None
     if not words.isascii() or not words.isdecimal() or len(words) > 9:  # noqa: PLR2004  fits a column
-        label = key.replace("_", " ")
-        raise ValueError(f"{label} is a whole number from 0 up, or empty for no limit; not {words[:40]!r}")
+        label, empty = key.replace("_", " "), ", or empty for no limit" if key.endswith("_limit") else ""
+        raise ValueError(f"{label} is a whole number from 0 up{empty}; not {words[:40]!r}")
     return int(words)
 
 

@@ -43,12 +43,19 @@ def test_a_sum_above_what_is_installed_is_refused_with_the_numbers(lab: Lab) -> 
     assert quota(lab).guaranteed == 16
 
 
-@pytest.mark.parametrize("given", ["-1", "8.5", "many", "9" * 12, "\u0663"])
-def test_a_quota_is_a_whole_number_or_empty(lab: Lab, given: str) -> None:
+@pytest.mark.parametrize("given", ["", "-1", "8.5", "many", "9" * 12, "\u0663"])
+def test_a_guarantee_is_a_whole_number_and_not_empty(lab: Lab, given: str) -> None:
     text = post(lab.root, "quota", flavor="h100", guaranteed=given, version="1")
 
-    assert "is a whole number from 0 up" in text
+    assert "guaranteed is a whole number from 0 up" in text
+    assert "or empty for no limit" not in text
     assert quota(lab).guaranteed == 16
+
+
+def test_a_limit_is_a_whole_number_or_empty(lab: Lab) -> None:
+    text = post(lab.root, "quota", flavor="h100", guaranteed="16", borrow_limit="many", version="1")
+
+    assert "borrow limit is a whole number from 0 up, or empty for no limit; not" in text
 
 
 def test_a_lead_sees_quotas_and_cannot_change_them(lab: Lab) -> None:
