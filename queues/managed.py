@@ -14,6 +14,8 @@ from queues.progress import DISRUPTED, TAKEN, TaskNow, Trouble, disrupted, with_
 from queues.states import TaskState
 from queues.view import ENDED_PHASES
 
+SUSPENDED = "Its object was suspended by somebody else"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thing:
@@ -45,6 +47,11 @@ class Thing:
     def begun(self) -> bool:
         """Whether it says that all pods run which it still wants."""
         return self.seen is not None and self.seen.begun
+
+    @property
+    def suspended(self) -> bool:
+        """Whether somebody suspended it, which nobody but a queue is to do: it makes no pods."""
+        return self.seen is not None and self.seen.suspended
 
     @property
     def robbed(self) -> bool:
@@ -99,6 +106,8 @@ def see(
         return _taken(before, now)
     if thing.failed:
         return _failed(before, pod, thing, node=node, admitted=admitted, now=now)
+    if thing.suspended:
+        return replace(without_pod(before, now=now), message=SUSPENDED)
     return _started(before, pod, thing, now)
 
 

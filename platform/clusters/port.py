@@ -149,7 +149,8 @@ class WaveSeen:
 
     ``refusal`` says why its pods cannot be created (a ResourceQuota, a webhook); only an inventory looks for it.
     ``kind`` names what people wrote (a key of ``clusters.kinds``), nothing for our own Jobs; ``adopted``: people made
-    it too, so that it is never deleted. ``begun``: such an object says that all pods run which it still wants.
+    it too, so that it is never deleted. ``begun``: such an object says that all pods run which it still
+    wants; ``suspended``: it makes none.
     """
 
     namespace: str
@@ -165,6 +166,7 @@ class WaveSeen:
     kind: str = ""
     adopted: bool = False
     begun: bool = False
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

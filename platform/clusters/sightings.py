@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, TypeAlias
 
-from clusters import classes, kinds, names, quantities, raw
+from clusters import classes, kinds, names, paths, quantities, raw
 from clusters.kinds import Kind
 from clusters.port import NodeSeen, Offer, PodPhase, PodSeen, Taint, WaveSeen
 
@@ -102,6 +102,7 @@ def wave(seen: Json, kind: Kind = kinds.JOB, *, refusal: str = "") -> WaveSeen:
         kind=kind.key if group is None else "",
         adopted=names.ANNOTATION_ADOPTED in (meta.get("annotations") or {}),
         begun=group is None and kinds.has_begun(kind, seen),
+        suspended=group is None and paths.at(seen, kind.suspend) is True,
     )
 
 

@@ -1,28 +1,38 @@
-"""Those who make suspended objects with kubectl and give them into a queue by a label; what they made stays theirs."""
+"""Those who make suspended objects with kubectl and give them into a queue by a label; what they made stays theirs.
+
+They delete what they made, suspend what runs, and start what waits, without asking.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from clusters import kinds, names
-from clusters.asking import Failure, path_of
+from clusters import kinds, names, paths
+from clusters.asking import MERGE, Failure, path_of
 from clusters.kinds import Kind
 from queues.models import Job
 from queues.namespaces import namespace_of
-from queues.soak.drawing import Draw
+from queues.soak.drawing import Draw, Fate
 from queues.soak.ground import NOT_FOUND, Ground
 from queues.states import ENDED, JobState
 
+# What ends soon also where it runs outside the queue.
+SHORT = frozenset({Fate.SUCCEEDS, Fate.FAILS})
+
 
 class Makers:
-    """Make objects, sometimes delete them, and take them away when their jobs have ended as the objects tell."""
+    """Make objects, meddle with them, and take them away when their jobs have ended as the objects tell.
+
+    ``gone`` are those that were deleted, ``started`` those that were let run by hand.
+    """
 
     def __init__(self, ground: Ground, random: Random) -> None:
         """Make nothing yet."""
         self.ground, self.random = ground, random
         self.made: dict[str, Draw] = {}
         self.gone: set[str] = set()
+        self.started: set[str] = set()
         self.done: Counter[str] = Counter()
 
     def make(self, draw: Draw) -> None:
@@ -41,13 +51,27 @@ class Makers:
         return sorted(self.made.keys() - set(Job.objects.filter(name__in=self.made).values_list("name", flat=True)))
 
     def change_mind(self) -> None:
-        """Delete an object that is a job, whatever has become of it."""
-        names_there = sorted(self.known().keys() - self.gone)
-        if names_there:
-            name = self.random.choice(names_there)
+        """Delete an object that is a job, suspend it or start it, whatever has become of it."""
+        names_there = sorted(self.known().keys() - self.gone - self.started)
+        if not names_there:
+            return
+        name = self.random.choice(names_there)
+        verb = self.random.choice(("deleted", "suspended", "suspended", "started"))
+        if verb == "deleted":
             self.gone.add(name)
             self.ground.delete(_address(self.made[name]))
-            self.done["deleted"] += 1
+        elif verb == "suspended":
+            self._suspend(name, wanted=True)
+        elif self.made[name].fate in SHORT:
+            self.started.add(name)
+            self._suspend(name, wanted=False)
+        self.done[verb] += 1
+
+    def _suspend(self, name: str, *, wanted: bool) -> None:
+        draw = self.made[name]
+        patch: dict[str, Any] = {}
+        paths.put(patch, _kind(draw).suspend, value=wanted)
+        self.ground.cluster.api.ask("patch", _address(draw), body=patch, media=MERGE)
 
     def collect(self) -> Iterator[str]:
         """Take away each object whose job has ended as the object tells; yield what is wrong with the others."""
@@ -55,7 +79,7 @@ class Makers:
         for name, state in sorted(states.items()):
             draw = self.made[name]
             wrong = _wrong(draw, JobState(state), self._found(draw), gone=name in self.gone)
-            if wrong:
+            if wrong and name not in self.started:
                 yield wrong
                 continue
             self.ground.delete(_address(draw))

@@ -158,7 +158,9 @@ class _Soak:
     def give_up_all(self) -> None:
         """Cancel all that would go on for ever."""
         endless = {name for name, each in self.draws.items() if each.fate in GIVEN_UP}
-        for name in sorted(endless & set(self.active()) - self.given_up):
+        # What somebody made may have become a job since they were asked for.
+        known = endless & self.people.ids.keys() - self.given_up
+        for name in sorted(known & set(self.active())):
             self.people.cancel(name)
             self.given_up.add(name)
 
@@ -190,7 +192,7 @@ class _Soak:
 
     def ends(self) -> Iterator[str]:
         """Yield what is wrong with how jobs ended, which no waiting can heal."""
-        unmade = self.makers.gone | self.mischief.bereft()
+        unmade = self.makers.gone | self.makers.started | self.mischief.bereft()
         yield from checks.jobs_wrong(self.draws, self.people.cancelled, unmade)
         yield from checks.succeeded_wrong()
 

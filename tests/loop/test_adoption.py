@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from queues import cycle, services, steps
+from queues import cycle, managed, services, steps
 from queues.models import Job, Node, Task, Wave
 from queues.states import JobState
 from tests.clusters.waiting import until
@@ -269,6 +269,23 @@ def test_a_job_that_somebody_else_starts_is_let_go_and_counts_as_outside(stage: 
 
     assert state(job) is JobState.CANCELLED
     assert sum(Node.objects.values_list("outside_units", flat=True)) == 8
+
+
+def test_a_job_that_somebody_suspends_while_it_runs_queues_again_and_holds_nothing_meanwhile(
+    stage: Stage, hands: Hands
+) -> None:
+    hands.make(manifests.job("made", pods=2, units=8, notes=steer(forever="1")))
+    stage.look()
+    job = job_of("made")
+    stage.until(lambda: running(job) == 2)
+
+    hands.suspend("made", wanted=True)
+    until(lambda: bool(stage.look()) and state(job) is not JobState.RUNNING)
+    stage.until(lambda: running(job) == 2 and job.attempt == 2)
+
+    assert [each.summary for each in job.events.filter(type="interrupted")] == [managed.SUSPENDED]
+    assert hands.get("made")["spec"]["suspend"] is False
+    assert units_in_use() == 16
 
 
 def test_jobs_that_run_or_name_no_queue_or_live_elsewhere_are_left_alone(stage: Stage, hands: Hands) -> None:
