@@ -65,6 +65,8 @@ class Makers:
         elif self.made[name].fate in SHORT:
             self.started.add(name)
             self._suspend(name, wanted=False)
+        else:
+            return
         self.done[verb] += 1
 
     def _suspend(self, name: str, *, wanted: bool) -> None:

@@ -14,8 +14,9 @@ from typing import Any, cast
 
 import pytest
 
-from clusters.asking import Failure
+from clusters.asking import MERGE, Failure
 from clusters.emulator import Emulator
+from clusters.kinds import JOB
 from clusters.kube import connect
 from clusters.meddler import CALM, Meddler, Weather
 from clusters.port import ClusterError, WaveRef
@@ -62,9 +63,11 @@ class Shelf:
         self.cluster = SimpleNamespace(api=self)
         self.objects: dict[str, dict[str, Any]] = {}
 
-    def ask(self, verb: str, path: str, *, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def ask(self, verb: str, path: str, *, body: dict[str, Any] | None = None, media: str = "") -> dict[str, Any]:
         if verb == "create" and body is not None:
             self.objects[f"{path}/{body['metadata']['name']}"] = deepcopy(body)
+        elif verb == "patch" and body is not None and media == MERGE:
+            self.objects[path]["spec"].update(body["spec"])
         elif path not in self.objects:
             raise Failure(404, b"", {})
         return self.objects[path] if verb == "get" else {}
@@ -105,6 +108,39 @@ def test_an_object_is_taken_away_when_it_is_as_its_jobs_end_says_and_else_is_tol
 
     assert told == ([f"Job {ended.name}: {wrong}"] if wrong else [])
     assert (path in shelf.objects) is (wrong is not None and seen is not None)
+
+
+@pytest.mark.parametrize("fate", [Fate.SUCCEEDS, Fate.ENDLESS])
+def test_who_made_an_object_deletes_suspends_or_starts_it_but_starts_nothing_endless(lab: Lab, fate: Fate) -> None:
+    shelf, done = Shelf(), set[str]()
+    lab.submit(name="made")
+    Job.objects.update(kind=JOB.key, object_uid="uid", object_cluster=lab.cluster)
+
+    for seed in range(20):
+        makers = Makers(cast("Ground", shelf), Random(seed))
+        manifest = manifests.job("made", suspend=True)
+        makers.make(Draw(name="made", team="nlp", fate=fate, spec=manifest, made=True))
+        makers.change_mind()
+        done |= makers.done.keys() - {"made"}
+        (there,) = shelf.objects.values() or ({"spec": {"suspend": None}},)
+        assert there["spec"]["suspend"] is (None if makers.gone else not makers.started)
+
+    assert done == {"deleted", "suspended"} | ({"started"} if fate is Fate.SUCCEEDS else set())
+
+
+def test_what_somebody_started_by_hand_is_taken_away_with_its_end_whatever_that_was(lab: Lab) -> None:
+    job, shelf = lab.submit(), Shelf()
+    Job.objects.filter(id=job.id).update(state="cancelled", ended_at=NOW, waiting_tasks=0, ready=False)
+    makers = Makers(cast("Ground", shelf), Random(1))
+    manifest = manifests.job(job.name, suspend=False)
+    makers.make(Draw(name=job.name, team="nlp", fate=Fate.SUCCEEDS, spec=manifest, made=True))
+
+    told = list(makers.collect())
+    makers.started.add(job.name)
+    told_again = list(makers.collect())
+
+    assert told == [f"Job {job.name}: runs although its job has cancelled"]
+    assert (told_again, shelf.objects) == ([], {})
 
 
 def drawn(job: Job, fate: Fate) -> dict[str, Draw]:
