@@ -6,7 +6,7 @@ from queues.admission.board import Board
 from queues.admission.exchange import Exchange
 from queues.admission.handover import Handover
 from queues.admission.outcome import Eviction
-from queues.admission.plans import Asker
+from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Recall
 from queues.admission.record import Record, Start
 from queues.admission.shapes import Option
@@ -108,12 +108,24 @@ class Claims:
         job_class = board.classes[claim.job_class]
         case = board.case(job_class)
         board.release(claim)
-        if not board.entitled(case, option) or any(row.node not in board.ground.where for row in claim.placed):
+        if any(row.node not in board.ground.where for row in claim.placed) or not self._has_right(case, option):
             return
         if board.quota(case, option) and handover.free(option, claim.placed):
             self._admit(self._asker(claim), option, claim, job_class)
         else:
             board.reserve(claim)
+
+    def _has_right(self, case: Case, option: Option) -> bool:
+        """Whether a claimant is still entitled to its claim, what leaves already left out as when it claimed."""
+        board = self._board
+        if board.entitled(case, option):
+            return True
+        for attempt in board.leaving:
+            board.use_attempt(attempt, attempt.placed, -1)
+        found = board.entitled(case, option)
+        for attempt in board.leaving:
+            board.use_attempt(attempt, attempt.placed, 1)
+        return found
 
     def start_elsewhere(self, claim: Claim, asker: Asker, options: list[Option]) -> None:
         """Start a claimant on the first of other listed flavors that is free for it; its claim is then withdrawn."""
