@@ -17,7 +17,7 @@ from django.db.models import QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from clusters.port import Change, Cluster, ClusterError, Gone, Unreachable
-from queues import hints, untold
+from queues import hints, mending, untold
 from queues.lease import Lease, Lost
 from queues.models import ClusterState
 from queues.nodes import count_flavors
@@ -182,6 +182,10 @@ class Follower:
             hints.tell_clusters()
             hints.tell_pages("nodes", "jobs", "queue")
         self._stop_strays(findings)
+        if mended := mending.mend(now=now):
+            hints.wake()
+            hints.tell_clusters()
+            hints.tell_pages("jobs", "queue", *topics_of(mended))
         return view
 
     def take(self, view: View, changes: Sequence[Change]) -> None:

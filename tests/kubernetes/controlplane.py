@@ -7,11 +7,13 @@ import base64
 import json
 import os
 import secrets
+import signal
 import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -113,6 +115,16 @@ class ControlPlane:
         process = self._processes.pop(name)
         process.kill()
         process.wait(STOP_SECONDS)
+
+    @contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """Let one part stand still for as long as the block lasts."""
+        process = self._processes[name]
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
 
     def runs(self, name: str) -> bool:
         """Tell whether a part runs."""
