@@ -35,6 +35,7 @@ class Binding(Usage):
         self._planned: dict[int, Plan] = {}
         self._plans_on: dict[int, list[Plan]] = {}
         self._least_urgent: dict[int, int] = {}
+        self._planned_of: dict[tuple[int, int], set[int]] = {}
         self._times: list[Milliseconds] = []
         self._within: set[int | None] = set()
         self._margins: Margins | None = None
@@ -92,6 +93,16 @@ class Binding(Usage):
             known = self._binding[key] = found
         return known - {asker.job} if asker.job in known else known
 
+    def planned_of(self, job_class: int, user: int) -> set[int]:
+        """Return the jobs of a user and a class that have a planned start, or hold without a time."""
+        self._look_at_plans()
+        return self._planned_of.get((job_class, user), set())
+
+    def last_start(self) -> Milliseconds | None:
+        """Return the last of all planned starts."""
+        self._look_at_plans()
+        return self._times[-1] if self._times else None
+
     def _look_at_plans(self) -> None:
         """Find plans by job and node; plans only come at the end of their list, and where one goes it is a new one."""
         if self._seen is not self.plans or len(self._planned) != len(self.plans):
@@ -99,7 +110,9 @@ class Binding(Usage):
             self._planned = {plan.job: plan for plan in self.plans}
             self._plans_on = {}
             self._least_urgent = {}
+            self._planned_of = {}
             for plan in self.plans:
+                self._planned_of.setdefault((plan.job_class, plan.user), set()).add(plan.job)
                 for node in plan.needs:
                     self._plans_on.setdefault(node, []).append(plan)
                 place = plan.case.place

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from queues.admission.ends import Ends
 from queues.admission.lineup import Lineup
 from queues.admission.outcome import Verdict
 from queues.admission.plans import Case
@@ -41,6 +42,9 @@ class Frame:
         self.rests: dict[tuple[int, tuple[int, ...]], object] = {}
         self._classes: tuple[World | None, dict[int, JobClass]] = (None, {})
         self.lineup = Lineup()
+        self.ends = Ends()
+        limits = [team.per_user_limit for team in world.teams] + [queue.per_user_limit for queue in world.queues]
+        self.limits_users = any(limit is not None for limit in limits)
         self._all_ready = all(node.state is NodeState.READY for node in world.nodes)
         self._lines: dict[int, Line] | None = None
         self._settled: Settled | None = None

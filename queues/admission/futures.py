@@ -1,38 +1,21 @@
 """The world at later times, as far as sure ends tell: what is free then, and whose quota is left (SEMANTICS 7)."""
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from queues.admission.board import Board
+from queues.admission.ends import End
 from queues.admission.nodes import Ground, Room
 from queues.admission.plans import Case
 from queues.admission.quota import Line, Tree, units_of
-from queues.admission.rooms import negative, rooms, rooms_of
+from queues.admission.rooms import negative, plus, rooms, rooms_of
 from queues.admission.shapes import Needs, Option
 from queues.admission.usage import copies
 from queues.admission.world import Attempt, Milliseconds, Placed, Standing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """What comes back at a time: room on nodes, units of a team's quota and a user's limit.
-
-    ``frees``: until then something runs on the nodes. ``limited`` are the teams in which the user's units count,
-    ``elsewhere`` units on nodes that are not usable.
-    """
-
-    at: Milliseconds
-    rooms: dict[int, Room] = field(default_factory=dict)
-    frees: bool = False
-    place: int = 0
-    limited: tuple[int, ...] = ()
-    user: int = 0
-    units: dict[int, int] = field(default_factory=dict)
-    elsewhere: dict[int, int] = field(default_factory=dict)
-    firm: bool = False
 
 
 class Given:
@@ -50,17 +33,27 @@ class Given:
         other.ended, other.ended_of_user = self.ended.copy(), self.ended_of_user.copy()
         return other
 
-    def end(self, end: End) -> None:
-        """Let something give back what it uses."""
-        place, user = end.place, end.user
-        for flavor, units in end.units.items():
+    def end(self, ends: list[End]) -> None:
+        """Let some give back what they use; sums by team first, since teams are few."""
+        units_of_team: Counter[tuple[int, int]] = Counter()
+        firm: Counter[tuple[int, int]] = Counter()
+        elsewhere: Counter[int] = Counter()
+        ended_of_user = self.ended_of_user
+        for end in ends:
+            for flavor, units in end.units.items():
+                units_of_team[end.place, flavor] += units
+                if end.firm:
+                    firm[end.place, flavor] += units
+                for node in end.limited:
+                    ended_of_user[node, end.user] = ended_of_user.get((node, end.user), 0) + units
+            if end.elsewhere:
+                elsewhere.update(end.elsewhere)
+        for (place, flavor), units in units_of_team.items():
             self.lines[flavor].take(place, -units)
-            if end.firm:
-                self.lines[flavor].take_firm(place, -units)
             self.ended[place, flavor] = self.ended.get((place, flavor), 0) + units
-            for node in end.limited:
-                self.ended_of_user[node, user] = self.ended_of_user.get((node, user), 0) + units
-        for flavor, units in end.elsewhere.items():
+        for (place, flavor), units in firm.items():
+            self.lines[flavor].take_firm(place, -units)
+        for flavor, units in elsewhere.items():
             self.lines[flavor].install(-units)
 
 
@@ -76,12 +69,16 @@ class Space:
         """Return the same, to go its own way."""
         return Space(self.ground.copy(), self.freed.copy())
 
-    def end(self, end: End) -> None:
-        """Let something leave its nodes."""
-        for node, room in end.rooms.items():
+    def end(self, ends: list[End]) -> None:
+        """Let some leave their nodes; sums by node first."""
+        sums: dict[int, Room] = {}
+        for end in ends:
+            for node, room in end.rooms.items():
+                sums[node] = plus(sums[node], room) if node in sums else room
+            if end.frees:
+                self.freed.update(end.rooms)
+        for node, room in sums.items():
             self.ground.shift(node, room)
-        if end.frees:
-            self.freed.update(end.rooms)
 
 
 State = TypeVar("State", Given, Space)
@@ -103,8 +100,7 @@ class Steps(Generic[State]):
         done = self._counts[index - 1]
         if done < count:
             state = state.copy()
-            for end in self._ends[done:count]:
-                state.end(end)
+            state.end(self._ends[done:count])
             self._counts.insert(index, count)
             self._states.insert(index, state)
         return state
@@ -191,7 +187,7 @@ class Futures:
 
     def at(self, at: Milliseconds) -> Future:
         """Return the world at a time."""
-        count = bisect_right(self._ends, at, key=_at)
+        count = bisect_right(self._times_of_ends, at)
         known = self._known.get(count)
         if known is None:
             given = self._givens.after(count)
@@ -201,6 +197,10 @@ class Futures:
     @cached_property
     def _ends(self) -> list[End]:
         return sorted(_ends(self._board), key=_at)
+
+    @cached_property
+    def _times_of_ends(self) -> list[Milliseconds]:
+        return [end.at for end in self._ends]
 
     @cached_property
     def _givens(self) -> Steps[Given]:
@@ -219,8 +219,7 @@ class Futures:
         return Steps(self._ends, Space(ground, set()))
 
 
-def _at(end: End) -> Milliseconds:
-    return end.at
+_at = attrgetter("at")
 
 
 def _ends(board: Board) -> Iterator[End]:
@@ -229,10 +228,7 @@ def _ends(board: Board) -> Iterator[End]:
         yield End(at=until, rooms=room_of)
     for attempt in board.leaving:
         yield _end_of(board, attempt, board.world.now if attempt.ends_by is None else attempt.ends_by)
-    for attempt in board.running.values():
-        if attempt.ends_by is not None:
-            left = board.staying(attempt)
-            yield _end_of(board, left, attempt.ends_by, rooms_of(left, left.placed))
+    yield from _ends_of_running(board)
     for claim in board.claims.values():
         ends = board.claim_ends[claim.id]
         if ends is not None:
@@ -244,6 +240,24 @@ def _ends(board: Board) -> Iterator[End]:
             yield _start_ends(board, entry.case, entry.option, entry.placed, entry.user, entry.ends)
 
 
+def _ends_of_running(board: Board) -> Iterator[End]:
+    """Yield the ends of what runs, those that were known at the last decision as they were."""
+    rows: list[tuple[Attempt, End]] = []
+    for attempt in board.running.values():
+        if attempt.ends_by is None:
+            continue
+        left = board.staying(attempt)
+        if left is not attempt:
+            yield _end_of(board, left, attempt.ends_by, rooms_of(left, left.placed))
+            continue
+        end = board.frame.ends.of(attempt) or _end_of(
+            board, attempt, attempt.ends_by, rooms_of(attempt, attempt.placed)
+        )
+        rows.append((attempt, end))
+        yield end
+    board.frame.ends.keep(rows)
+
+
 def _end_of(board: Board, attempt: Attempt, at: Milliseconds, room_of: dict[int, Room] | None = None) -> End:
     """Return an attempt's end, with its room or without."""
     place = board.tree.number[attempt.team]
@@ -252,7 +266,7 @@ def _end_of(board: Board, attempt: Attempt, at: Milliseconds, room_of: dict[int,
         rooms=room_of or {},
         frees=room_of is not None,
         place=place,
-        limited=board.tree.counting[place],
+        limited=board.tree.counting[place] if board.frame.limits_users else (),
         user=attempt.user,
         units=units_of(attempt, attempt.placed),
         elsewhere=board.elsewhere(attempt, attempt.placed),
@@ -269,7 +283,7 @@ def _start_ends(
         rooms=rooms(option, placed),
         frees=True,
         place=case.place,
-        limited=board.tree.counting[case.place],
+        limited=board.tree.counting[case.place] if board.frame.limits_users else (),
         user=user,
         units=dict(option.needs),
         firm=case.shape.firm,

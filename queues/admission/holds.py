@@ -216,8 +216,7 @@ class Planner:
         return not book.guaranteed or book.outranks(board.case(job_class).place, priority)
 
     def make_first(self, holders: Holders) -> None:
-        """Give a hold to the first in hold order, where it will be guaranteed demand."""
-        self._outlooks = Outlooks(self._board)
+        """Give a hold to the first in hold order, where it will be guaranteed demand, on what was just renewed."""
         first = next(self.in_order(holders), None)
         options = () if first is None else self._open(first)
         plan = None

@@ -108,9 +108,10 @@ class Stream:
         return ends is not None and (self._soonest is None or ends < self._soonest)
 
     def _holders_behind(self) -> set[int]:
-        number, user = self.job_class.id, self.user
-        holders = {plan.job for plan in self._board.plans if plan.job_class == number and plan.user == user}
-        holders.difference_update(job.id for job, _ in self._passed)
+        holders = self._board.planned_of(self.job_class.id, self.user)
+        if not holders:
+            return set()
+        holders = holders - {job.id for job, _ in self._passed}
         return holders - {self.head.id if self.head is not None else 0}
 
     def _may_end_sooner(self) -> bool:
@@ -119,7 +120,8 @@ class Stream:
         if limit is None:
             return False
         least = now + (limit // 2 if limit > SHORTEST_GROUP else 0)
-        return any(plan.at is not None and plan.at > least for plan in self._board.plans)
+        last = self._board.last_start()
+        return last is not None and last > least
 
     def go_back(self) -> None:
         """Put those who were passed over in front again."""

@@ -35,9 +35,13 @@ class Nodes:
     def __init__(self, board: Board, binding: list[Plan]) -> None:
         """Begin with all gone that leaves and with the planned starts that bind the claimant."""
         self.ground: Ground = board.later()
-        self._plans = [(plan, dict(plan.spare)) for plan in binding]
+        self._plans_on: dict[int, list[tuple[Plan, dict[int, Room]]]] = {}
+        for plan in binding:
+            spare = dict(plan.spare)
+            for node in plan.needs:
+                self._plans_on.setdefault(node, []).append((plan, spare))
         self._rooms: dict[int, Room] = {}
-        self.planned = {node for plan in binding for node in plan.needs}
+        self.planned = self._plans_on.keys()
         for node in sorted(self.planned):
             kind = self.ground.where.get(node)
             if kind is not None:
@@ -51,16 +55,15 @@ class Nodes:
             self.ground.shift(node, room)
             return
         self._rooms[node] = plus(known, room)
-        for plan, spare in self._plans:
+        for plan, spare in self._plans_on[node]:
             if node in spare and plan.outlasted_by(ends):
                 spare[node] = plus(spare[node], room)
         self._look(node)
 
     def _look(self, node: int) -> None:
         room = self._rooms[node]
-        for plan, spare in self._plans:
-            if node in plan.needs:
-                room = least(room, spare[node]) if node in spare else minus(room, plan.needs[node])
+        for plan, spare in self._plans_on[node]:
+            room = least(room, spare[node]) if node in spare else minus(room, plan.needs[node])
         self.ground.set(node, room)
 
 

@@ -257,6 +257,34 @@ def test_a_planned_start_is_counted_once_in_each_future_and_not_again_for_each_l
     assert few["set"] < many["set"] <= 6 * few["set"]
 
 
+def promised(waiting: int) -> tuple[World, SimpleHeads]:
+    """Teams that hold, one that keeps and one with a claim, with so many jobs waiting in the line of each."""
+    site = Site()
+    site.node(8, count=6)
+    for number in range(1, 5):
+        team = site.team(8)
+        site.runs(team, number, units=8, ends_by=NOW + number * HOUR)
+        for _ in range(waiting):
+            site.waits(team, 8, gang=1, minutes=31, limit=60)
+    keeper, claimant, borrower = site.team(8), site.team(8), site.team(0)
+    site.runs(borrower, 5, units=8, safe_until=NOW + HOUR)
+    site.runs(borrower, 6, units=8, leaving=True, claimed=True, ends_by=NOW + HOUR)
+    for team in (keeper, claimant, borrower):
+        claiming, *_ = [site.waits(team, 8, gang=1, limit=60) for _ in range(waiting)]
+        if team == claimant:
+            site.claims_on(claiming, 6)
+    first = decide(site.world(), site.heads())
+    assert (len(first.holds), len(first.keeps), len(first.claims)) == (4, 1, 1)
+    return replace(site.world(), holds=first.holds), site.heads()
+
+
+def test_holds_keeps_and_claims_cost_the_same_however_many_wait_behind_them() -> None:
+    few, many = promised(40), promised(400)
+
+    assert steps(*many) == steps(*few)
+    assert steps(*many, Memory()) == steps(*few, Memory())
+
+
 def delaying(askers: int) -> tuple[World, SimpleHeads]:
     """Many planned starts, one of them on a node with room now, and teams that would delay it if they took that."""
     site, here = holding(32), (("here", "yes"),)
