@@ -5,17 +5,18 @@ older one did not is exactly what came in between; the older one's ``xmin`` boun
 ended. Where the two cannot be compared the answer is None: read everything.
 """
 
-import time
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from django.db import connection
 
 # Notes are kept longer than this (``cleanup``).
 LONGEST_SECONDS = 600.0
 
-# Another server, a server that has started again, or a table that was emptied or written anew: nothing can be compared.
+# Its answer is one row, for ``compare``. Another server, a server that has started again, or a table that was emptied
+# or written anew: nothing can be compared.
 _TABLES = ("queues_change", "queues_job", "queues_wave", "queues_task", "queues_node", "queues_jobclass")
-_LOOK = f"""
+LOOK = f"""
 SELECT pg_current_snapshot()::text, concat_ws(' ', current_database(), pg_postmaster_start_time(),
     {", ".join(f"pg_relation_filenode('{table}')" for table in _TABLES)}), (
     SELECT json_object_agg(kind, ids) FROM (
@@ -46,15 +47,19 @@ class Changed(NamedTuple):
     nodes: frozenset[int]
 
 
-def look(before: Seen | None) -> tuple[Seen, Changed | None]:
-    """Return what the open transaction sees, and what of that ``before`` did not; None: anything may differ."""
-    at = time.monotonic()
-    recent = before is not None and at - before.at <= LONGEST_SECONDS
-    with connection.cursor() as cursor:
-        cursor.execute(_LOOK, {"before": before.snapshot if before is not None and recent else None})
-        snapshot, database, found = cursor.fetchone()
+def since(before: Seen | None, *, at: float) -> str | None:
+    """Return the snapshot that ``LOOK`` compares with, where ``before`` can still be compared."""
+    return before.snapshot if before is not None and at - before.at <= LONGEST_SECONDS else None
+
+
+def compare(before: Seen | None, row: Sequence[Any], *, at: float) -> tuple[Seen, Changed | None]:
+    """Return what the open transaction sees, and what of that ``before`` did not; None: anything may differ.
+
+    ``row`` is the answer to ``LOOK``, asked for at ``at`` (monotonic seconds).
+    """
+    snapshot, database, found = row
     seen = Seen(snapshot, database, at)
-    if before is None or not recent or before.database != database:
+    if before is None or since(before, at=at) is None or before.database != database:
         return seen, None
     ids = {kind: frozenset(some) for kind, some in (found or {}).items()}
     nothing: frozenset[int] = frozenset()

@@ -16,10 +16,10 @@ from queues.waiting import milliseconds, moment, span
 
 MINUTE = timedelta(minutes=1)
 MOST_RESTING = 1000
-# Mostly nothing is promised: one small statement spares those that would find nothing.
-_THERE = """
+# Mostly nothing is promised: one small statement spares those that would find nothing. One row, for ``promised``.
+THERE = """
 SELECT EXISTS (SELECT FROM queues_claim), EXISTS (SELECT FROM queues_hold), EXISTS (SELECT FROM queues_idle),
-    EXISTS (SELECT FROM queues_eviction WHERE at > %s),
+    EXISTS (SELECT FROM queues_eviction WHERE at > %(minute_ago)s),
     EXISTS (SELECT FROM queues_job WHERE state = 'held')
         OR EXISTS (SELECT FROM queues_job WHERE backoff_until IS NOT NULL)
 """
@@ -38,8 +38,8 @@ class Promised(NamedTuple):
     resting: tuple[int, ...]
 
 
-class _There(NamedTuple):
-    """Of what there are rows."""
+class There(NamedTuple):
+    """Of what there are rows: the answer to ``THERE``."""
 
     claims: bool
     holds: bool
@@ -48,9 +48,8 @@ class _There(NamedTuple):
     resting: bool
 
 
-def promised(now: datetime) -> Promised:
+def promised(there: There, now: datetime) -> Promised:
     """Return what is promised to jobs that still wait, and which tasks were evicted within the last minute."""
-    there = _there(now)
     return Promised(
         claims() if there.claims else (),
         holds() if there.holds else (),
@@ -60,10 +59,10 @@ def promised(now: datetime) -> Promised:
     )
 
 
-def _there(now: datetime) -> _There:
+def _there(now: datetime) -> There:
     with connection.cursor() as cursor:
-        cursor.execute(_THERE, [now - MINUTE])
-        return _There(*cursor.fetchone())
+        cursor.execute(THERE, {"minute_ago": now - MINUTE})
+        return There(*cursor.fetchone())
 
 
 def claims() -> tuple[world.Claim, ...]:

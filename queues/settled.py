@@ -4,8 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from django.db import connection
-
 from queues.admission.world import Aging, Flavor, Milliseconds, Policy, Queue, QueueOrder, Quota, Team
 from queues.models import Queue as StoredQueue
 from queues.models.queue import PreemptWithinTeam
@@ -37,7 +35,7 @@ def versions(tables: Iterable[str]) -> str:
     return f"SELECT md5(string_agg(concat_ws(' ', of, id, version), ',' ORDER BY of, id)) FROM ({rows}) found"  # noqa: S608  constants only
 
 
-_VERSION = versions(_TABLES)
+VERSION = versions(_TABLES)
 _known: dict[str, Settled] = {}
 """The last one, by the versions of all rows that it is made of."""
 
@@ -47,11 +45,8 @@ def forget() -> None:
     _known.clear()
 
 
-def settled() -> Settled:
-    """Return what people set: the same object as last time where no row has changed."""
-    with connection.cursor() as cursor:
-        cursor.execute(_VERSION)
-        version = str(cursor.fetchone()[0])
+def settled(version: str) -> Settled:
+    """Return what people set: the same object where ``version``, the answer to ``VERSION``, is that of last time."""
     known = _known.get(version)
     if known is None:
         queues = list(StoredQueue.objects.order_by("id"))

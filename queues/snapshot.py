@@ -5,6 +5,7 @@ that has kept nothing reads everything and sees the same.
 """
 
 import hashlib
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from django.db.models.expressions import RawSQL
 from queues import changes, promises, settled
 from queues.admission.world import Ask, JobClass, World
 from queues.attempts import Holdings, attempts, holdings
-from queues.changes import Seen
+from queues.changes import Changed, Seen
 from queues.classes import ask_from_json
 from queues.fingerprint import Marks
 from queues.heads import StoredHeads
@@ -66,11 +67,11 @@ def load(now: datetime) -> Iterator[Snapshot]:
         if alone:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        kept = _read(before)
+        kept, there = _read(before, now)
         if alone:
             # What a caller's transaction sees may never be committed.
             _Memory.kept = kept
-        promised = promises.promised(now)
+        promised = promises.promised(there, now)
         heads = StoredHeads(kept.first, promised.idle)
         yield Snapshot(_world(now, kept, promised), heads)
 
@@ -98,10 +99,27 @@ def digest(snapshot: Snapshot) -> str:
 _nodes_marks, _attempts_marks, _heads_marks, _classes_marks = Marks(), Marks(), Marks(), Marks()
 
 
-def _read(before: _Kept | None) -> _Kept:
-    """Return what is there now: what changed after ``before`` is read again, or everything."""
-    seen, changed = changes.look(None if before is None else before.seen)
-    rules = settled.settled()
+# What changed, by which rules, and of what there are rows: asked for together.
+_LOOK = f"""
+SELECT looked.*, rules.*, promised.*
+FROM ({changes.LOOK}) looked CROSS JOIN ({settled.VERSION}) rules CROSS JOIN ({promises.THERE}) promised
+"""  # noqa: S608  constants only
+
+
+def _read(before: _Kept | None, now: datetime) -> tuple[_Kept, promises.There]:
+    """Return what is there now: what changed after ``before`` is read again, or everything; and what is promised."""
+    last, at = None if before is None else before.seen, time.monotonic()
+    with connection.cursor() as cursor:
+        since = changes.since(last, at=at)
+        cursor.execute(_LOOK, {"before": since, "minute_ago": now - promises.MINUTE})
+        *looked, version, claims, holds, idle, evictions, resting = cursor.fetchone()
+    seen, changed = changes.compare(last, looked, at=at)
+    there = promises.There(claims, holds, idle, evictions, resting)
+    return _keep(before, seen, changed, settled.settled(str(version))), there
+
+
+def _keep(before: _Kept | None, seen: Seen, changed: Changed | None, rules: Settled) -> _Kept:
+    """Return ``before`` with what changed read again, or everything."""
     if before is None or changed is None:
         heads = first(rules.start_limits)
         return _Kept(seen, rules, heads, _classes(heads), holdings(), machines())
