@@ -1,25 +1,25 @@
 """The passes of a cycle: guaranteed demand first, then borrowers, then holds and surplus (SEMANTICS 4)."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from queues.admission.board import Board
 from queues.admission.claims import Claims
-from queues.admission.holders import Holder, Holders, backs_off, holder_of, holders_by_team, tired
+from queues.admission.holders import Holder, Holders, backs_off, holder_of, holders_by_team
 from queues.admission.holds import Planner
+from queues.admission.keeps import Keeps
 from queues.admission.lanes import Candidate
 from queues.admission.lineup import Lineup
 from queues.admission.order import Stream, asker_of
 from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Claimant, Recall
-from queues.admission.record import Kept, Record, Start
-from queues.admission.rooms import minus, plus, rooms
+from queues.admission.record import Record, Start
 from queues.admission.roster import Roster
 from queues.admission.shapes import Option
 from queues.admission.surplus import Surplus
 from queues.admission.tournament import Tournament
-from queues.admission.world import Heads, JobClass, Placed, Standing, Waiting
+from queues.admission.world import Heads, JobClass, Standing, Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,6 @@ class Passes:
         self._roster = Roster(board, heads, lineup)
         self._unfinished = {claim.job_class for claim in board.world.claims}
         self._failed: set[tuple[Case, int, int]] = set()
-        self._no_set: set[Option] = set()
         self._keepless: set[int] = set()
         self._came_back: list[tuple[JobClass, Waiting]] = []
         self._chosen: dict[tuple[int, int], _Choice] = {}
@@ -70,6 +69,7 @@ class Passes:
         self.record = Record()
         self._claims = Claims(board, self.record)
         self._planner = Planner(board, self.record)
+        self._keeps = Keeps(board, self.record, self._planner.sets)
         self._tournament = Tournament(board, {}, self._inside_option, guaranteed=True)
 
     def run(self) -> None:
@@ -86,7 +86,7 @@ class Passes:
         for row in sent:
             self._start_elsewhere(row)
         self._borrowers()
-        given_up = self._give_up_keeps()
+        given_up = self._keeps.give_up()
         if self._planner.repair() or given_up:
             self._chosen.clear()
             self._borrowers()
@@ -122,16 +122,8 @@ class Passes:
         for row in sent:
             board.promise(row.stream.case, row.instead.needs, -1)
         for kept in self.record.kept:
-            self._lower(kept)
+            self._keeps.lower(kept)
         return sent
-
-    def _lower(self, kept: Kept) -> None:
-        """Let a keep count as usage no more, but for those who come later and would take what it keeps."""
-        board, case = self._board, self._board.case(kept.job_class)
-        if kept.counts:
-            board.promise(case, kept.option.needs, -1)
-        if kept.placed:
-            board.keeping.setdefault(kept.job.id, []).append((case, kept.option.needs))
 
     def _inside_room(self, place: int, flavor: int) -> int:
         return max(0, self._board.hard[flavor].promised_room(place))
@@ -213,7 +205,8 @@ class Passes:
         head = stream.head
         for option in entitled:
             young, behind = self._waits_for_age(stream, option), self._behind_own_hold(stream, option)
-            if self._keep(head, stream.job_class, option, young=young, behind=behind):
+            if self._keeps.keep(head, stream.job_class, option, young=young, behind=behind):
+                self._unfinished.add(stream.job_class.id)
                 if head.id in self.record.tired:
                     stream.skip()
                 else:
@@ -245,62 +238,6 @@ class Passes:
     def _behind_own_hold(self, stream: Stream, option: Option) -> bool:
         """Whether a hold of its own team stands in the job's way: until then what it kept would only idle."""
         return any(plan.case.place == stream.case.place for plan in self._board.binding(stream.asker(), option))
-
-    def _keep(self, job: Waiting, job_class: JobClass, option: Option, *, young: bool, behind: bool = False) -> bool:
-        """Count the job as inside for those that come later, and keep a named set of units from borrowers.
-
-        ``behind`` a hold of its own team it keeps none. Where no set could ever be free, as well as for one that has
-        kept idle what it may, there is no keep that could count. Return whether others are to have the next turn.
-        """
-        board, record = self._board, self.record
-        if tired(board, job, option):
-            record.tired[job.id] = (job_class, option)
-        placed = None if behind or job.id in record.tired else self._set_for(option)
-        counts = placed is not None or behind or young
-        if not counts and job.id not in record.tired:
-            return False
-        if counts:
-            board.promise(board.case(job_class), option.needs, 1)
-        for node, room in rooms(option, placed or ()).items():
-            board.kept[node] = plus(board.kept.get(node, (0, 0, 0, 0)), room)
-        record.kept.append(Kept(job, job_class, option, placed or (), young, counts))
-        self._unfinished.add(job_class.id)
-        board.forget_views()
-        return True
-
-    def _set_for(self, option: Option) -> tuple[Placed, ...] | None:
-        """Return a set that could be kept; one that is not there is not looked for again, since keeps only grow."""
-        if option in self._no_set:
-            return None
-        placed = self._planner.sets.nearest(option)
-        if placed is None:
-            self._no_set.add(option)
-        return placed
-
-    def _give_up_keeps(self) -> bool:
-        """Give up keeps of jobs no longer inside since others of their team start or claim; whether any were."""
-        board, kept_rows = self._board, self.record.kept
-        if not kept_rows:
-            return False
-        still: list[Kept] = []
-        given_up = False
-        for place, kept in enumerate(kept_rows):
-            case = board.case(kept.job_class)
-            if not kept.counts:
-                continue
-            if board.inside(case, kept.option) and board.covered(case, kept.option):
-                board.promise(case, kept.option.needs, 1)
-                still.append(kept)
-            elif kept.placed:
-                for node, room in rooms(kept.option, kept.placed).items():
-                    board.kept[node] = minus(board.kept[node], room)
-                kept_rows[place] = replace(kept, placed=(), waits_for_age=False)
-                board.keeping[kept.job.id].remove((case, kept.option.needs))
-                given_up = True
-        for kept in still:
-            board.promise(board.case(kept.job_class), kept.option.needs, -1)
-        board.forget_views()
-        return given_up
 
     def _may_send(self, candidate: Candidate) -> bool:
         """Whether another flavor could be borrowed that no more urgent job of the team could take in pass 2."""
@@ -384,8 +321,10 @@ class Passes:
             if recall is not None:
                 self._execute(row.asker, row.instead, recall, stream.job_class, stream.user, Standing.GUARANTEED)
                 return
-            if board.entitled(case, row.instead) and self._keep(row.job, stream.job_class, row.instead, young=False):
-                self._lower(self.record.kept[-1])
+            if board.entitled(case, row.instead) and self._keeps.keep(
+                row.job, stream.job_class, row.instead, young=False
+            ):
+                self._keeps.lower(self.record.kept[-1])
         self._came_back.append((stream.job_class, row.job))
 
     def _claimant_of(self, row: Sent, option: Option) -> Claimant:
