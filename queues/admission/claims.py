@@ -75,7 +75,7 @@ class Claims:
         )
 
     def start(self, standing: Standing) -> None:
-        """Start the reservations of a standing whose units are all free; end those without a right."""
+        """Start the reservations of a standing whose units are all free; end those without a right or a hope."""
         handover = Handover(self._board, self._of(Standing.GUARANTEED) if standing is Standing.BORROWER else ())
         for claim in self._of(standing):
             self._start(claim, handover)
@@ -112,7 +112,7 @@ class Claims:
             return
         if board.quota(case, option) and handover.free(option, claim.placed):
             self._admit(self._asker(claim), option, claim, job_class)
-        else:
+        elif claim.pending or handover.comes(option, claim.placed):
             board.reserve(claim)
 
     def _has_right(self, case: Case, option: Option) -> bool:

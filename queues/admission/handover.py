@@ -38,6 +38,10 @@ class Handover:
             node not in self._taken or self._fits(node, room, self._board.world.now) for node, room in needs.items()
         )
 
+    def comes(self, option: Option, placed: tuple[Placed, ...]) -> bool:
+        """Whether what leaves will make room for a reservation: pods of others may have taken it."""
+        return all(self._earliest(node, room) is not None for node, room in rooms(option, placed).items())
+
     def _earliest(self, node: int, room: Room) -> Milliseconds | None:
         times = sorted({self._board.world.now, *(at for at, _ in self._comes(node))})
         return next((at for at in times if self._fits(node, room, at)), None)
