@@ -29,9 +29,11 @@ def test_a_later_claim_leaves_an_earlier_one_what_is_free_where_victims_have_yet
     site.runs(guest, 1)
     first, second = site.waits(owner, 2, gang=1, minutes=2), site.waits(owner, gang=1, minutes=1)
     victim = Victim(attempt=1, placed=(Placed(group=0, node=1, tasks=1),))
-    claims = site.claims_on(first, 1, pending=(victim,)), site.claims_on(second, 1)
+    claim = site.claims_on(first, 1, pending=(victim,))
+    site.claims_on(second, 1)
 
     decided = decide(replace(site.world(), evicted_at=(NOW,)), site.heads())
 
-    # A pod that is not ours has taken the second's unit: the one that is free is the first's, with that of its victim.
-    assert (decided.admissions, decided.claims) == ((), claims)
+    # A pod that is not ours has taken the second's unit: the one that is free is the first's, with that of its victim, and
+    # nothing else will come: the second's claim is none any more.
+    assert (decided.admissions, decided.claims) == ((), (claim,))
