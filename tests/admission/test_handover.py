@@ -34,6 +34,6 @@ def test_a_later_claim_leaves_an_earlier_one_what_is_free_where_victims_have_yet
 
     decided = decide(replace(site.world(), evicted_at=(NOW,)), site.heads())
 
-    # A pod that is not ours has taken the second's unit: the one that is free is the first's, with that of its victim, and
-    # nothing else will come: the second's claim is none any more.
+    # A pod that is not ours has taken the second's unit: the one that is free is the first's, with that of its victim,
+    # and nothing else will come: the second's claim is none any more.
     assert (decided.admissions, decided.claims) == ((), (claim,))
