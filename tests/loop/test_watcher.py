@@ -274,6 +274,18 @@ def test_a_database_that_takes_no_connections_for_a_while_does_not_end_the_follo
     assert state(job) == "running"
 
 
+def test_units_that_a_queued_job_holds_by_a_fault_are_given_back_with_the_next_list(
+    stage: Cluster, watched: Watched
+) -> None:
+    job, wave = running(stage)
+    watched.start()
+    until(lambda: state(job) == "running")
+
+    Job.objects.filter(id=job.id).update(state="queued")
+
+    until(lambda: Wave.objects.get(id=wave.id).state == "evicting")
+
+
 def test_gated_pods_are_released_to_their_nodes(stage: Cluster, watched: Watched) -> None:
     wave = stage.lab.start(stage.lab.submit(), running=False)
     stage.run(wave, PodPhase.PENDING, gated=True, node=None)

@@ -8,6 +8,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from queues import services
+from queues.models import KeptLog
 from queues.states import JobState
 from tests.kubernetes.controlplane import ControlPlane
 from tests.loop.stage import state
@@ -74,3 +75,21 @@ def test_a_job_of_one_task_costs_one_request_and_is_then_followed_by_the_watch(
     asked = scene.proxy.requests[before:]
     assert Counter(request.method for request in asked if request.method != "GET") == {"POST": JOBS}
     assert [request.path for request in asked if request.method == "GET" and "/namespaces/" in request.path] == []
+
+
+def test_the_last_lines_of_a_task_that_failed_are_kept_with_its_exit_code_when_its_pod_is_gone(
+    scene: Scene, settings: Settings
+) -> None:
+    settings.TIDEGATE_KEEP_SECONDS = 600
+    job = scene.submit(gpus="h100:1", run_for="200ms", exit_code=137)
+    assert scene.ends(job) is JobState.FAILED
+    scene.until(lambda: KeptLog.objects.filter(kept_at__isnull=False).exists())
+
+    for path in scene.pod_paths():
+        scene.ground.send("delete", path, query={"gracePeriodSeconds": "0"})
+    scene.until(lambda: not scene.pods())
+
+    kept = KeptLog.objects.select_related("task").get()
+    assert (kept.task.exit_code, kept.task.reason, kept.error) == (137, "Error", "")
+    assert kept.text.splitlines()[-1] in {"end exit code 137", "step 2"}  # what the emulator and kwok write
+    assert scene.reason(job)["summary"] == "Task 0 failed with exit code 137 (Error)"
