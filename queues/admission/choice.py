@@ -75,6 +75,8 @@ class Choice:
         """Compare every set that succeeds and has no member that could stay; small sets first.
 
         A set of which one removal is not allowed has no larger set that is, so that what grows from it is left out.
+        Where all that is wrong is that the claimant would leave its side, only victims on that side may mend it: in
+        a larger set with others these could stay.
         """
         deficits = self._trial.deficits()
         best: tuple[Key, list[Candidate]] | None = None
@@ -90,7 +92,8 @@ class Choice:
                 if not self._victims.removable(chosen, self._trial.lines):
                     continue
                 freed_enough = all(_freed(chosen, flavor) >= missing for flavor, missing in deficits.items())
-                if chosen and freed_enough and self._works(chosen):
+                outside = self._outside(chosen) if chosen and freed_enough else None
+                if outside is not None and not outside:
                     if self._any_set:
                         return chosen
                     enough.append((groups_of, vector))
@@ -98,15 +101,16 @@ class Choice:
                     if best is None or key < best[0]:
                         best = (key, chosen)
                     continue
-                grown += _grown(groups, vector, last, deficits)
+                useful = [outside is None or self._victims.lowers(group[0], outside) for group in groups]
+                grown += _grown(groups, vector, last, deficits, useful)
             level = sorted(grown)
         return None if best is None else best[1]
 
-    def _works(self, chosen: list[Candidate]) -> bool:
-        """Whether the claimant stays on its side and the claim succeeds, once the chosen are gone."""
+    def _outside(self, chosen: list[Candidate]) -> set[int | None] | None:
+        """Return the nodes of its side that the claimant leaves with the chosen gone; None: it finds no room either."""
         self._trial.put(chosen)
         try:
-            return self._victims.stays_inside(chosen) and self._trial.succeeds()
+            return self._victims.beyond(chosen) if self._trial.succeeds() else None
         finally:
             self._trial.put(chosen, -1)
 
@@ -173,14 +177,18 @@ def _freed(chosen: list[Candidate], flavor: int) -> int:
 
 
 def _grown(
-    groups: list[list[Candidate]], vector: tuple[int, ...], last: int, deficits: dict[int, int]
+    groups: list[list[Candidate]],
+    vector: tuple[int, ...],
+    last: int,
+    deficits: dict[int, int],
+    useful: list[bool],
 ) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield the sets with one more member of the last group or of one behind it, where these can free enough."""
+    """Yield the sets with one more member of the last useful groups, where these and those behind can free enough."""
     counts = [*vector[:last], *(len(group) for group in groups[last:])]
     for place in range(last, len(groups)):
         if any(_all_freed(groups, counts, flavor) < missing for flavor, missing in deficits.items()):
             return
-        if vector[place] < len(groups[place]):
+        if useful[place] and vector[place] < len(groups[place]):
             yield (*vector[:place], vector[place] + 1, *vector[place + 1 :]), place
         counts[place] = vector[place]
 

@@ -154,10 +154,19 @@ class Victims:
 
     def stays_inside(self, chosen: list[Candidate]) -> bool:
         """Whether the claimant stays within its side of each dispute, where the chosen have gone in the trial."""
+        return not self.beyond(chosen)
+
+    def beyond(self, chosen: list[Candidate]) -> set[int | None]:
+        """Return the nodes of the claimant's path of which fewer units would have to be used for it to stay inside."""
         below = {self._dispute(other)[1] for other in {row.place for row in chosen if not row.own}}
+        found = {node for node in below if node is None or not self._within(node)}
         if below and self._only_own and not any(row.own for row in chosen):
-            return False
-        return all(node is not None and self._within(node) for node in below)
+            found.add(self._trial.place)
+        return found
+
+    def lowers(self, candidate: Candidate, nodes: set[int | None]) -> bool:
+        """Whether less of any of these nodes is used once a candidate has gone."""
+        return not nodes.isdisjoint(self._board.tree.path[candidate.place])
 
     def _within(self, node: int) -> bool:
         """Whether the claimant stays within a node of its path on the flavors that lack."""
