@@ -325,3 +325,23 @@ def test_what_is_remembered_or_not_asked_changes_no_decision(seed: int, monkeypa
     scenario = Reader(parse(timeline(Random(seed)), "random.yaml"), "random.yaml").scenario()
 
     assert simulate(scenario, lambda: 0.0).ok
+
+
+def test_a_claim_that_needs_its_own_team_to_give_way_tries_no_more_of_others_once_these_are_enough() -> None:
+    site = Site()
+    site.node(42)
+    team, other = site.team(20), site.team()
+    site.queues[0] = replace(site.queues[0], preempt_within_team=True)
+    for row in range(7):
+        site.runs(other, 1, units=5, since=NOW - row * 1000)
+    for row, units in enumerate((5, 1, 1)):
+        site.runs(team, 1, units=units, priority=-1, since=NOW - row * 1000)
+    site.waits(team, gang=20)
+
+    counts = steps(site.world(), site.heads())
+    outcome = decide(site.world(), site.heads())
+
+    # All three of its own go (7 and 20 are more than 20) and three of seven others. Of others alone 35 sets of four
+    # are enough, and these grow by its own alone: 770 sets are tried in two searches.
+    assert sorted(row.attempt for row in outcome.evictions) == [1, 2, 3, 8, 9, 10]
+    assert counts["_outside"] < 900
