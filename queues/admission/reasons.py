@@ -31,6 +31,10 @@ class Code(StrEnum):
     BEHIND = "BEHIND"
 
 
+ORDER = {code: place for place, code in enumerate(Code)}
+Numbers = dict[str, int | str]
+
+
 def would_borrow(code: Code | str, numbers: Mapping[str, int | str]) -> bool:
     """Whether a class that waits for this reason may start, and its numbers say that it is not inside its guarantee."""
     needs, left = numbers.get("needs"), numbers.get("team_left")
@@ -59,3 +63,8 @@ class Reason:
     def permanent(self) -> bool:
         """Whether no change but one of the job, the quota or the cluster's kind of nodes can help."""
         return self.code in PERMANENT
+
+
+def reason(code: Code, numbers: Numbers) -> Reason:
+    """Return a reason with its numbers sorted by name."""
+    return Reason(code=code, numbers=tuple(sorted(numbers.items())))

@@ -6,10 +6,10 @@ from typing import overload
 
 from queues.admission.board import Board
 from queues.admission.outcome import Verdict
-from queues.admission.reasons import Code, Reason
+from queues.admission.reasons import Code, Reason, reason
 from queues.admission.record import Record
 from queues.admission.shapes import Option
-from queues.admission.verdicts import Judge, reason
+from queues.admission.verdicts import Judge
 from queues.admission.world import JobClass
 
 MOST_NAMED = 10

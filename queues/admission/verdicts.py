@@ -1,21 +1,14 @@
 """Why the rest wait: one reason per class, judged on the board as the decision leaves it (SEMANTICS 10)."""
 
 from queues.admission.board import Board
-from queues.admission.nodes import Ground, bare
+from queues.admission.never import Never
 from queues.admission.placement import fits
 from queues.admission.plans import Asker, Case
-from queues.admission.reasons import Code, Reason
+from queues.admission.reasons import ORDER, Code, Numbers, Reason, reason
 from queues.admission.shapes import Needs, Option
 from queues.admission.world import JobClass, NodeState, Queue
 
-ORDER = {code: place for place, code in enumerate(Code)}
 LIMITS = ORDER[Code.TIME_LIMIT_NEEDED]
-Numbers = dict[str, int | str]
-
-
-def reason(code: Code, numbers: Numbers) -> Reason:
-    """Return a reason with its numbers sorted by name."""
-    return Reason(code=code, numbers=tuple(sorted(numbers.items())))
 
 
 class Judge:
@@ -24,13 +17,11 @@ class Judge:
     def __init__(self, board: Board) -> None:
         """Look at the board as it is now."""
         self._board = board
-        self._bare: Ground | None = None
+        self._never = Never(board)
         self._whole: Board | None = None
         self._later: Board | None = None
         self._unusable = board.frame.unusable
         self._leaving = board.going
-        self._never_on_nodes = board.frame.never_on_nodes
-        self._permanent = board.frame.permanent
         self._limits: dict[int, int | None] = {}
         self._limited: dict[tuple[int, Needs, bool, bool], Reason | None] = {}
         self._of_case: dict[tuple[Case, int], Reason] = {}
@@ -107,20 +98,12 @@ class Judge:
     def permanent(self, job_class: JobClass) -> Reason | None:
         """Return the reason for which jobs of a class can never start, if there is one."""
         case = self._board.case(job_class)
-        if case not in self._permanent:
-            self._permanent[case] = self._never_at_all(case)
-        return self._permanent[case] or self._beyond_user_limit(job_class, case)
-
-    def _never_at_all(self, case: Case) -> Reason | None:
-        rows = [self._never(case, option) for option in case.shape.options]
-        if all(row is not None for row in rows):
-            return max((row for row in rows if row is not None), key=lambda row: ORDER[row.code])
-        return None
+        return self._never.of_case(case) or self._beyond_user_limit(job_class, case)
 
     def first_option(self, case: Case) -> Option:
         """Return the first option on which the job could ever start; the first of all if there is none."""
         options = case.shape.options
-        return next((option for option in options if self._never(case, option) is None), options[0])
+        return next((option for option in options if self._never.of_option(case, option) is None), options[0])
 
     def limited_users(self, job_class: JobClass) -> list[tuple[int, Reason]]:
         """Return the users whose own limit keeps their jobs of this class waiting."""
@@ -177,56 +160,12 @@ class Judge:
 
     def _of_option(self, case: Case, option: Option, priority: int) -> Reason:
         return (
-            self._never(case, option)
+            self._never.of_option(case, option)
             or self._not_entitled(case, option)
             or self._reduced(case, option)
             or self._terminating(case, option)
             or self._short(case, option, priority)
             or self._ahead(case, option)
-        )
-
-    def _never(self, case: Case, option: Option) -> Reason | None:
-        """Return why not even an empty cluster with idle teams could start the job."""
-        if option not in self._never_on_nodes:
-            self._never_on_nodes[option] = self._never_fits(option)
-        found = self._never_on_nodes[option]
-        if found is not None:
-            return found
-        for flavor, units in option.needs:
-            line = self._board.lines[flavor]
-            limit = line.most(case.place)
-            if units <= limit and not case.shape.firm:
-                continue
-            stop = line.limited_by(case.place, units, alone=True)
-            if stop is not None:
-                limit = line.subtree[stop] + (line.borrow[stop] or 0)
-            elif case.shape.firm and not line.covers(case.place, units, alone=True):
-                limit = sum(line.guaranteed[node] for node in line.tree.path[case.place])
-            elif units <= limit:
-                continue
-            return reason(Code.EXCEEDS_MAX, {"flavor": line.flavor.name, "needs": units, "limit": limit})
-        return None
-
-    def _never_fits(self, option: Option) -> Reason | None:
-        if self._bare is None:
-            self._bare = bare(self._board.ground)
-        for pattern in option.patterns:
-            flavor = self._board.flavors[pattern.flavor].name
-            matching = [kind for kind, _ in self._bare.usable(pattern.flavor) if kind.host.matches(pattern.labels)]
-            if not matching:
-                labels = ", ".join(f"{key}={value}" for key, value in pattern.labels)
-                return reason(Code.NO_MATCHING_NODE, {"flavor": flavor, "labels": labels})
-            if not any(kind.tasks(pattern) for kind in matching):
-                largest = max(kind.units for kind in matching)
-                numbers: Numbers = {"flavor": flavor, "needs": pattern.units, "largest_node": largest}
-                return reason(Code.EXCEEDS_NODE, numbers)
-        if fits(self._bare, option):
-            return None
-        pattern = option.patterns[0]
-        limit = max(self._bare.rooms(pattern).values(), default=0) * pattern.units
-        return reason(
-            Code.EXCEEDS_MAX,
-            {"flavor": self._board.flavors[pattern.flavor].name, "needs": option.units, "limit": limit},
         )
 
     def _not_entitled(self, case: Case, option: Option) -> Reason | None:
