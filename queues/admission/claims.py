@@ -10,6 +10,7 @@ from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Recall
 from queues.admission.record import Record, Start
 from queues.admission.shapes import Option
+from queues.admission.topology import lies
 from queues.admission.world import Claim, JobClass, Standing, Victim
 
 
@@ -108,7 +109,8 @@ class Claims:
         job_class = board.classes[claim.job_class]
         case = board.case(job_class)
         board.release(claim)
-        if any(row.node not in board.ground.where for row in claim.placed) or not self._has_right(case, option):
+        there = all(row.node in board.ground.where for row in claim.placed) and lies(board.ground, option, claim.placed)
+        if not there or not self._has_right(case, option):
             return
         if board.quota(case, option) and handover.free(option, claim.placed):
             self._admit(self._asker(claim), option, claim, job_class)

@@ -2,8 +2,8 @@
 
 from queues.admission.nodes import Ground, Members, Path
 from queues.admission.packing import fewest_nodes
-from queues.admission.shapes import Pattern
-from queues.admission.world import Near, Topology
+from queues.admission.shapes import Option, Pattern
+from queues.admission.world import Near, Placed, Topology
 
 Rows = list[tuple[int, int]]
 """Node and tasks."""
@@ -30,6 +30,20 @@ def place(ground: Ground, pattern: Pattern, tasks: int, domain: Path, wish: Topo
         if wish.near is Near.REQUIRED:
             return None
     return _fewest_domains(ground, pattern, tasks, domain, level)
+
+
+def lies(ground: Ground, option: Option, placed: tuple[Placed, ...]) -> bool:
+    """Whether tasks on usable nodes still lie as their job requires: labels may have changed since they were placed."""
+    if not all(ground.where[row.node].host.matches(option.patterns[row.group].labels) for row in placed):
+        return False
+    for group, wish in ((None, option.together), *enumerate(option.topologies)):
+        rows = [row for row in placed if group in {None, row.group}]
+        if wish is None or wish.near is not Near.REQUIRED or sum(row.tasks for row in rows) == 1:
+            continue
+        domains = {_path(ground, row.node)[: depth(wish)] for row in rows}
+        if len(domains) > 1 or any(path[-1] is None for path in domains):
+            return False
+    return True
 
 
 def domain_rooms(ground: Ground, pattern: Pattern, domain: Path, level: int) -> dict[Path, tuple[int, int]]:
