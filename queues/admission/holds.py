@@ -1,23 +1,20 @@
 """Bounded wait: planned starts, and whose hold comes first (SEMANTICS 7)."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from functools import partial
-from heapq import merge
-from itertools import chain
+from collections.abc import Iterator
 
 from queues.admission.board import Board
 from queues.admission.futures import Future, standing_of
 from queues.admission.holders import Holder, Holders, as_hold, as_waiting, holder_of, tired
+from queues.admission.holdorder import HoldOrder
 from queues.admission.named import NamedSets
-from queues.admission.order import Key, effective_priority
+from queues.admission.order import effective_priority
 from queues.admission.outlooks import Outlooks, binds, within_limit
 from queues.admission.plans import Plan
-from queues.admission.quota import ROOT, units_of
+from queues.admission.quota import units_of
 from queues.admission.record import Record
 from queues.admission.search import Search, planned
 from queues.admission.shapes import Option, Pattern
-from queues.admission.shares import Share, borrowed
 from queues.admission.short import Short
 from queues.admission.world import Hold, JobClass, Milliseconds, Placed, Standing, Waiting
 
@@ -33,10 +30,7 @@ class Planner:
         self._outlooks = Outlooks(board)
         self._most: dict[int, int] = {}
         self._takers: dict[tuple[Pattern, ...], set[int]] = {}
-        self._shares = {
-            place: Share(borrowed(board.hard, place), board.tree.weight[place])
-            for place in range(1, len(board.tree.parent))
-        }
+        self._order = HoldOrder(board)
 
     def _search(
         self, holder: Holder, option: Option, avoid: frozenset[int] = frozenset(), *, alone: bool = False
@@ -380,48 +374,12 @@ class Planner:
 
     def in_order(self, holders: Holders) -> Iterator[Holder]:
         """Yield guaranteed demand first; siblings by what they borrowed as the cycle began; then the longest wait."""
-        standings: dict[object, bool] = {}
-        lines: dict[int, tuple[list[Holder], list[Holder]]] = {}
-        there = {node for place in holders.urgency for node in self._board.tree.path[place]}
-
-        def line(place: int, number: int) -> list[Holder]:
-            if place not in lines:
-                lines[place] = ([], [])
-                for holder in holders.of(place):
-                    case = holder.asker.case
-                    if case not in standings:
-                        standings[case] = self.guaranteed(holder)
-                    lines[place][0 if standings[case] else 1].append(holder)
-            return sorted(lines[place][number], key=_by_turn)
-
-        return chain.from_iterable(self._merged(ROOT, there, partial(line, number=number)) for number in (0, 1))
+        return self._order.of(holders, self.guaranteed)
 
     def guaranteed(self, holder: Holder) -> bool:
         """Whether a job will be inside a guarantee once its own team's attempts have ended."""
         case, last = holder.asker.case, self._last
         return any(last.standing(case.place, option.needs)[0] is Standing.GUARANTEED for option in case.shape.options)
-
-    def _merged(self, node: int, there: set[int], line: Callable[[int], list[Holder]]) -> Iterator[Holder]:
-        """Yield those below a node in hold order; nobody is read and sorted in before their line's turn comes."""
-        tree, shares = self._board.tree, self._shares
-        if not tree.children[node]:
-            yield from line(node)
-            return
-        by_share: dict[tuple[int, int], list[int]] = {}
-        for child in tree.children[node]:
-            if child in there:
-                by_share.setdefault(shares[child].rank(tree.scale), []).append(child)
-        for share in sorted(by_share):
-            lines = (self._merged(child, there, line) for child in by_share[share])
-            yield from merge(*lines, key=_by_time)
-
-
-def _by_turn(holder: Holder) -> Key:
-    return holder.key
-
-
-def _by_time(holder: Holder) -> tuple[int, ...]:
-    return holder.key[1:]
 
 
 def _goodness(plan: Plan) -> tuple[int, Milliseconds]:

@@ -235,7 +235,7 @@ def test_whether_only_minimum_run_times_stand_before_a_claim_is_asked_of_one_set
         site.runs(borrower, number + 1, since=NOW - HOUR - number * 1000, safe_until=NOW + HOUR)
     site.waits(owner, 1, gang=5)
 
-    assert steps(site.world(), site.heads())["_works"] == 1
+    assert steps(site.world(), site.heads())["_outside"] == 1
 
 
 def holding(teams: int) -> Site:
