@@ -170,7 +170,7 @@ RULES: dict[str, str] = {
     Code.WAITS_VICTIMS: "A team gets back what it is guaranteed; those who borrowed it get time to stop.",
     Code.WAITS_MIN_RUNTIME: "A job that borrows may run for its least time before it has to give way.",
     Code.HOLDS: "A job that waits long gets a place that others may use only if they end in time.",
-    Code.NO_DOMAIN_FITS: "The job asks for its tasks to be close together.",
+    Code.NO_DOMAIN_FITS: "Tasks that start together stay in one cluster, and as close together as the job asks.",
     Code.WOULD_DELAY: "What is kept for a job goes to others only if they surely end before it can start.",
     Code.BEHIND: "Turns go by guarantee, then by what a team borrows already, then by priority and waiting time.",
 }
