@@ -109,8 +109,7 @@ class Claims:
         job_class = board.classes[claim.job_class]
         case = board.case(job_class)
         board.release(claim)
-        there = all(row.node in board.ground.where for row in claim.placed) and lies(board.ground, option, claim.placed)
-        if not there or not self._has_right(case, option):
+        if not lies(board.ground, option, claim.placed) or not self._has_right(case, option):
             return
         if board.quota(case, option) and handover.free(option, claim.placed):
             self._admit(self._asker(claim), option, claim, job_class)

@@ -16,6 +16,7 @@ from queues.admission.record import Record
 from queues.admission.search import Search, planned
 from queues.admission.shapes import Option, Pattern
 from queues.admission.short import Short
+from queues.admission.topology import lies
 from queues.admission.world import Hold, JobClass, Milliseconds, Placed, Standing, Waiting
 
 
@@ -177,9 +178,9 @@ class Planner:
         return self._renewed_endless(hold, holder, option, self._held_nodes(hold.standing, holder))
 
     def _renewed_endless(self, hold: Hold, holder: Holder, option: Option, avoid: frozenset[int]) -> Plan | None:
-        where = self._board.ground.where
         new = self.sets.nearest(option, avoid, beside=False)
-        stays = hold.at is None and all(row.node in where and row.node not in avoid for row in hold.placed)
+        stays = hold.at is None and not any(row.node in avoid for row in hold.placed)
+        stays = stays and lies(self._board.ground, option, hold.placed)
         if stays and (new is None or self.sets.not_free(option, new) >= self.sets.not_free(option, hold.placed)):
             return self._endless(holder, option, hold.placed)
         return None if new is None else self._endless(holder, option, new)

@@ -33,8 +33,9 @@ def place(ground: Ground, pattern: Pattern, tasks: int, domain: Path, wish: Topo
 
 
 def lies(ground: Ground, option: Option, placed: tuple[Placed, ...]) -> bool:
-    """Whether tasks on usable nodes still lie as their job requires: labels may have changed since they were placed."""
-    if not all(ground.where[row.node].host.matches(option.patterns[row.group].labels) for row in placed):
+    """Whether tasks still lie on usable nodes and as their job requires: labels may have changed since then."""
+    kinds = [(ground.where.get(row.node), option.patterns[row.group]) for row in placed]
+    if not all(kind is not None and kind.host.matches(pattern.labels) for kind, pattern in kinds):
         return False
     for group, wish in ((None, option.together), *enumerate(option.topologies)):
         rows = [row for row in placed if group in {None, row.group}]
