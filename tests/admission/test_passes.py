@@ -247,3 +247,36 @@ def test_who_waits_for_the_age_of_others_and_is_inside_no_longer_is_not_told_to_
     # Two are kept of three, so that the large one borrows; then the other would need four.
     assert decided.started() == [large]
     assert [row.reason.code for row in decided.outcome.verdicts if row.job == job] == []
+
+
+def test_who_holds_inside_the_same_guarantee_may_take_what_another_keeps() -> None:
+    site = Site()
+    wanted = (("ib", "yes"),)
+    site.node(2, labels=wanted)
+    site.node(1)
+    team, guest = site.team(2), site.team()
+    site.runs(guest, 1, safe_until=NOW + HOUR)
+    site.runs(guest, 2, safe_until=NOW + HOUR)
+    keeping = site.waits(team, 2, gang=1, labels=wanted, minutes=9, priority=1)
+    holder = site.waits(team, gang=1, minutes=40)
+    site.holds_on(holder, 1, at=NOW)
+
+    decided = site.decide()
+
+    # Two kept and one asked for are more than 2, but a hold of guaranteed demand comes before keeps.
+    assert (decided.started(), list(keeps(decided))) == ([holder], [keeping])
+
+
+def test_what_starts_beside_a_planned_start_leaves_less_room_there_to_the_next() -> None:
+    site = Site()
+    wanted = (("ib", "yes"),)
+    site.node(4, labels=wanted)
+    site.node(8)
+    holding = site.team()
+    site.runs(holding, 1, units=2, ends_by=NOW + HOUR)
+    holder = site.waits(holding, 3, gang=1, labels=wanted, minutes=60)
+    site.holds_on(holder, 1, at=NOW + HOUR)
+    first, _ = (site.waits(site.team(), gang=1, labels=wanted, minutes=minutes) for minutes in (9, 8))
+
+    # Two are free, of which the holder needs one in an hour.
+    assert site.decide().started() == [first]
