@@ -96,9 +96,13 @@ def test_who_keeps_behind_a_hold_that_starts_in_the_same_cycle_starts_as_well_wh
     assert decided.outcome.holds == ()
 
 
-def test_a_planned_start_of_this_moment_may_take_quota_that_a_later_one_needs_where_it_ends_before_it() -> None:
+@pytest.mark.parametrize("minutes", [30, None])
+def test_a_planned_start_of_this_moment_may_take_quota_that_a_later_one_needs_where_it_ends_before_it(
+    minutes: int | None,
+) -> None:
     site = Site()
-    first, second = passed(site, minutes=30)
+    first, second = passed(site, minutes=minutes)
+    site.classes[1] = replace(site.classes[1], ask=replace(site.classes[1].ask, time_limit=30 * MINUTE))
     site.teams[0] = replace(site.teams[0], quotas=(Quota(flavor=1, guaranteed=2, borrow_limit=2),))
     site.runs(site.team(2), 3, units=2, ends_by=NOW + HOUR)
     site.queues.pop()
