@@ -153,12 +153,23 @@ class Binding(Usage):
         keeps = bool(self.kept) and (everything or self.minds_keeps(asker, option))
         if not binding and not keeps:
             return self.ground
-        key = (keeps, binding)
+        own = None if everything or asker.job not in self._planned else asker.job
+        return self._view((keeps, binding), own)
+
+    def _view(self, key: tuple[bool, frozenset[int]], own: int | None = None) -> Ground:
+        """Return what is free beside keeps, or not, and some jobs' planned starts.
+
+        ``own``: of these that of one more is left out, so that only its nodes differ from what all of them leave.
+        """
         known = self._views.get(key)
+        if known is None and own is not None:
+            known = self._views[key] = self._view((key[0], key[1] | {own})).copy()
+            for node in sorted(self._planned[own].needs):
+                self._look(known, key, node)
         if known is None:
             known = self._views[key] = self.ground.copy()
-            touched = {node for job in binding for node in self._planned[job].needs}
-            touched.update(self.kept if keeps else ())
+            touched = {node for job in key[1] for node in self._planned[job].needs}
+            touched.update(self.kept if key[0] else ())
             for node in sorted(touched):
                 self._look(known, key, node)
         return known

@@ -261,6 +261,8 @@ class Planner:
             if board.plans and self._lacks_nodes(holder, options):
                 for option in options:
                     blocked.update(self._usable(option))
+                if len(blocked) == len(board.ground.where):
+                    break  # on no node anybody later could get a hold
             elif board.plans and self._lacks_quota(holder, options):
                 short.note(holder)
         board.forget_views()
