@@ -561,7 +561,10 @@ class Passes:
                 yield holder_of(board, job_class, job)
 
     def _start_planned(self) -> None:
-        """Start what was planned for this very moment because a hold has ended in this cycle."""
+        """Start what was planned for this very moment because a hold has ended in this cycle.
+
+        Whom a keep does not let start has no time any more: nobody knows when the keep will end.
+        """
         board, now = self._board, self._board.world.now
         for plan in list(board.plans):
             if plan.at is None or plan.at > now:
@@ -575,6 +578,8 @@ class Passes:
                 placed = board.place(asker, plan.option)
                 board.admit(asker, plan.option, placed, queue.id, plan.user)
                 self.record.starts.append(Start(plan.job, plan.job_class, plan.option, placed, borrowed))
+            elif board.kept and board.minds_keeps(asker, plan.option):
+                plan.at = None
 
     def _waited(self, job_class: JobClass, job: Waiting) -> bool:
         return self._board.world.now - job.wait_from >= self._board.queues[job_class.queue].hold_after

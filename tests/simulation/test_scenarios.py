@@ -70,6 +70,13 @@ def test_the_same_file_gives_the_same_bytes() -> None:
     assert list(json.loads(first)) == ["file", "name", "ok", "failures", "events", "summary"]
 
 
+def test_who_could_start_but_for_a_keep_holds_without_a_time_instead_of_now_in_each_cycle_anew() -> None:
+    result = simulate(load(FOLDER / "holder_behind_a_keep_waits_for_it.yaml"), no_clock)
+
+    told = [(row["at"], row["until"]) for row in result.events if row["event"] == "hold" and row["job"] == "pooled"]
+    assert told == [(360.0, 600.0), (600.0, None), (3600.0, 4800.0)]
+
+
 def test_a_wrong_expectation_fails_with_what_was_found(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(
