@@ -1,22 +1,36 @@
 """The API's own documentation: its schema, a page that shows it, and what each kind of error means."""
 
-from __future__ import annotations
-
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from threading import Lock
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
 
-from config.errors import explain, kinds
+from config import wording
+from config.errors import MethodNotAllowed, answer, explain, kinds
 from tenants.errors import NotFound
 
 # drf-spectacular finds its extensions at the first schema, and fails where two threads do so at once.
 making = Lock()
+
+
+def only_read(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Refuse other methods as the rest of the API does; nothing is changed here, so no cookie is asked for first."""
+
+    @csrf_exempt
+    @wraps(view)
+    def checked(request: HttpRequest, **values: str) -> HttpResponse:
+        if request.method in {"GET", "HEAD"}:
+            return view(request, **values)
+        refused = answer(request, MethodNotAllowed(wording.method(str(request.method), ["GET"])))
+        refused["Allow"] = "GET, HEAD"
+        return refused
+
+    return checked
 
 
 @cache
@@ -26,7 +40,7 @@ def made() -> bytes:
     return bytes(OpenApiJsonRenderer().render(schema))
 
 
-@require_safe
+@only_read
 def schema(request: HttpRequest) -> HttpResponse:
     """Answer /api/v1/openapi.json."""
     del request
@@ -35,20 +49,20 @@ def schema(request: HttpRequest) -> HttpResponse:
     return HttpResponse(content, content_type=OpenApiJsonRenderer.media_type)
 
 
-@require_safe
+@only_read
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the schema with Swagger's viewer, which comes from our own origin."""
     return render(request, "api_docs.html")
 
 
-@require_safe
+@only_read
 def error_kinds(request: HttpRequest) -> HttpResponse:
     """List every kind of error that a problem's ``type`` names."""
     del request
     return JsonResponse({"items": [dict(explain(name)) for name in sorted(kinds())]})
 
 
-@require_safe
+@only_read
 def error_kind(request: HttpRequest, name: str) -> HttpResponse:
     """Explain one kind of error."""
     del request

@@ -107,6 +107,14 @@ def test_a_post_without_cookies_to_an_unknown_address_is_a_problem_too() -> None
     assert (answer.status_code, answer.headers["Content-Type"]) == (404, "application/problem+json")
 
 
+@pytest.mark.parametrize("address", ["/api/v1/openapi.json", "/api/docs", "/api/errors", "/api/errors/not_found"])
+def test_what_is_only_read_refuses_a_post_without_cookies_as_a_problem(address: str) -> None:
+    refused = Client(enforce_csrf_checks=True).post(address, {}, content_type="application/json")
+
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "GET, HEAD")
+    assert refused.json()["detail"] == "POST is not for this address; it takes GET."
+
+
 def test_unknown_pages_are_pages(client: Client) -> None:
     response = client.get("/nothing-here")
 
