@@ -12,6 +12,17 @@ use_profile()
 LONG = ("tests/test_newcomer_run.py", "tests/loop/test_killed.py", "tests/journeys/test_access.py")
 
 
+# Whoever asks for one of these needs the real control plane, whatever the test says of itself.
+REAL = {"cluster_under_test", "kubernetes", "kubernetes_site", "plane"}
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
+def pytest_mark_what_needs_the_real_control_plane(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and REAL.intersection(item.fixturenames):
+            item.add_marker(pytest.mark.kubernetes)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))

@@ -19,11 +19,14 @@ class RealCluster:
     plane: ControlPlane | None
 
 
+WITHOUT = "not kubernetes"  # what `make test` asks for: nothing that needs a control plane, built or not
 _KEY = pytest.StashKey[RealCluster]()
 
 
 def real_cluster(config: pytest.Config) -> RealCluster:
     """Return the session's cluster; whoever asks first starts it, and it stops with the session."""
+    if config.option.markexpr == WITHOUT:
+        pytest.fail("this test needs the real control plane and is not marked so", pytrace=False)
     if _KEY not in config.stash:
         config.stash[_KEY] = _given() or _started(config)
     return config.stash[_KEY]
