@@ -92,6 +92,12 @@ def _holds(told: _Told) -> str:
     )
 
 
+def _capacity_reduced(told: _Told) -> str:
+    if "claim" in told:
+        return f"{told.ask} are reserved for it: it starts when node {told['node']} can take work again."
+    return f"Needs {told.ask}; only {told['usable']} of {told['installed']} can be used at the moment."
+
+
 def _behind(told: _Told) -> str:
     if "ahead" in told:
         return f"Needs {told.ask}; what was free went to {told['ahead']}, which was before it in the order."
@@ -111,9 +117,7 @@ SENTENCES: dict[str, Callable[[_Told], str]] = {
         f"Needs {told.ask}; department {told['team']} uses {told['used']} of the {told['limit']} that it may have."
     ),
     Code.LEND_LIMIT: _lend_limit,
-    Code.CAPACITY_REDUCED: lambda told: (
-        f"Needs {told.ask}; only {told['usable']} of {told['installed']} can be used at the moment."
-    ),
+    Code.CAPACITY_REDUCED: _capacity_reduced,
     Code.WAITS_TERMINATING: lambda told: (
         f"Needs {told.ask}; {told['free']} are free and {told['terminating']} are being given back."
     ),

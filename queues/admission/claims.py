@@ -11,7 +11,7 @@ from queues.admission.reclaim import Recall
 from queues.admission.record import Record, Start
 from queues.admission.shapes import Option
 from queues.admission.topology import lies
-from queues.admission.world import Claim, JobClass, Standing, Victim
+from queues.admission.world import Claim, JobClass, NodeState, Placed, Standing, Victim
 
 
 class Claims:
@@ -21,6 +21,7 @@ class Claims:
         """Begin with those of the world."""
         self._board = board
         self._record = record
+        self._away: set[int] | None = None
         self._last = max((claim.id for claim in board.world.claims), default=0)
 
     def begin_pending(self) -> None:
@@ -29,6 +30,8 @@ class Claims:
             if not self._may_start(claim):
                 self._board.release(claim)
         for claim in sorted(self._board.claims.values(), key=lambda row: row.id):
+            if len(self._there(claim)) < len(claim.placed):
+                continue
             due, rest = self._turn(claim.pending)
             if due or len(rest) < len(claim.pending):
                 self._board.release(claim)
@@ -109,12 +112,25 @@ class Claims:
         job_class = board.classes[claim.job_class]
         case = board.case(job_class)
         board.release(claim)
-        if not lies(board.ground, option, claim.placed) or not self._has_right(case, option):
+        there = self._there(claim)
+        if not lies(board.ground, option, there) or not self._has_right(case, option):
             return
-        if board.quota(case, option) and handover.free(option, claim.placed):
+        away = len(there) < len(claim.placed)
+        if not away and board.quota(case, option) and handover.free(option, claim.placed):
             self._admit(self._asker(claim), option, claim, job_class)
-        elif claim.pending or handover.comes(option, claim.placed):
+        elif claim.pending or handover.comes(option, there):
             board.reserve(claim)
+            if away:
+                self._record.away.append(claim)
+
+    def _there(self, claim: Claim) -> tuple[Placed, ...]:
+        """Return what of a claim does not lie on nodes that may come back: lost or cordoned ones."""
+        where = self._board.ground.where
+        if all(row.node in where for row in claim.placed):
+            return claim.placed
+        if self._away is None:
+            self._away = {node.id for node in self._board.world.nodes if node.state is not NodeState.READY}
+        return tuple(row for row in claim.placed if row.node not in self._away)
 
     def _has_right(self, case: Case, option: Option) -> bool:
         """Whether a claimant is still entitled to its claim, what leaves already left out as when it claimed."""

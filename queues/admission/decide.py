@@ -57,7 +57,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _idle(board: Board, record: Record) -> Iterator[tuple[int, int]]:
-    """Yield, per job that keeps or holds without a time, the free units that it keeps idle."""
+    """Yield, per job that keeps, holds without a time or has claimed a node that is away, what it keeps idle."""
     rows = [(plan.job, plan.option, plan.placed) for plan in board.plans if plan.at is None]
     rows += [(kept.job.id, kept.option, kept.placed) for kept in record.kept]
     for job, option, placed in rows:
@@ -67,6 +67,11 @@ def _idle(board: Board, record: Record) -> Iterator[tuple[int, int]]:
             units += 0 if kind is None else min(room[0], max(0, kind.units))
         if units:
             yield job, units
+    for claim in record.away:
+        option = board.option_of(claim)
+        there = rooms(option, claim.placed).items() if claim.id in board.claims else ()
+        if units := sum(min(room[0], max(0, board.physical(node)[0])) for node, room in there):
+            yield claim.job, units
 
 
 def _merged(starts: list[Start], paths: Mapping[int, Path]) -> tuple[Admission, ...]:

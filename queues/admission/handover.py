@@ -22,8 +22,9 @@ class Handover:
             self.wait(claim)
 
     def wait(self, claim: Claim) -> None:
-        """Let a claim take its room when it will be free for it on all of its nodes; one that lost it takes none."""
-        needs = rooms(self._board.option_of(claim), claim.placed)
+        """Let a claim take its room when it is free on all its nodes that are usable; one that lost it takes none."""
+        where = self._board.ground.where
+        needs = rooms(self._board.option_of(claim), tuple(row for row in claim.placed if row.node in where))
         times = [self._earliest(node, room) for node, room in needs.items()]
         known = [at for at in times if at is not None]
         for node, room in needs.items() if len(known) == len(times) else ():

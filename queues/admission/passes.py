@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from queues.admission.away import Away
 from queues.admission.board import Board
 from queues.admission.claims import Claims
 from queues.admission.holders import Holder, Holders, backs_off, holder_of, holders_by_team
@@ -70,6 +71,7 @@ class Passes:
         self._claims = Claims(board, self.record)
         self._planner = Planner(board, self.record)
         self._keeps = Keeps(board, self.record, self._planner.sets)
+        self._away = Away(board, self.record, self._claims, self._roster, self._may_borrow, self._execute)
         self._tournament = Tournament(board, {}, self._inside_option, guaranteed=True)
 
     def run(self) -> None:
@@ -79,9 +81,11 @@ class Passes:
         self._planner.renew()
         self._plan_first()
         self._claims.start_inside(Standing.GUARANTEED)
+        self._away.claim_anew(Standing.GUARANTEED)
         sent = self._guaranteed()
         self._claims.start(Standing.BORROWER)
         self._claims.start_inside(Standing.BORROWER)
+        self._away.claim_anew(Standing.BORROWER)
         self._claimants_elsewhere()
         for row in sent:
             self._start_elsewhere(row)

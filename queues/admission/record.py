@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from queues.admission.outcome import Eviction, Growth, Stalled
 from queues.admission.shapes import Option
-from queues.admission.world import JobClass, Placed, Waiting
+from queues.admission.world import Claim, JobClass, Placed, Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Record:
-    """The steps of a cycle."""
+    """The steps of a cycle, and the claims that stand though a node of theirs is ``away``: lost or cordoned."""
 
     starts: list[Start] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
@@ -45,6 +45,7 @@ class Record:
     kept: list[Kept] = field(default_factory=list)
     backing_off: dict[int, JobClass] = field(default_factory=dict)
     tired: dict[int, tuple[JobClass, Option]] = field(default_factory=dict)
+    away: list[Claim] = field(default_factory=list)
     claims: int = 0
 
     @property

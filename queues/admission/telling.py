@@ -10,7 +10,7 @@ from queues.admission.reasons import Code, Reason, reason
 from queues.admission.record import Record
 from queues.admission.shapes import Option
 from queues.admission.verdicts import Judge
-from queues.admission.world import JobClass
+from queues.admission.world import Claim, JobClass
 
 MOST_NAMED = 10
 """So many jobs without end are named as what blocks one that has kept units idle for too long."""
@@ -118,10 +118,25 @@ def _of_jobs(board: Board, record: Record, judge: Judge) -> Iterator[Verdict]:
         option = board.option_of(claim)
         reserved[claim.job] += option.units
         told = _asked(board, option) | {"claim": claim.id, "needs": reserved[claim.job]}
-        own[claim.job] = (claim.job_class, reason(Code.WAITS_VICTIMS, told))
+        code = Code.WAITS_VICTIMS
+        if claim in record.away and not _leaves_for(board, claim):
+            code, told["node"] = Code.CAPACITY_REDUCED, _first_away(board, claim)
+        own[claim.job] = (claim.job_class, reason(code, told))
     for job in sorted(own):
         number, found = own[job]
         yield Verdict(job_class=number, user=None, reason=found, job=job)
+
+
+def _leaves_for(board: Board, claim: Claim) -> bool:
+    """Whether somebody still leaves, or has yet to go, where a claim waits."""
+    nodes = {row.node for row in claim.placed}
+    return bool(claim.pending) or any(not nodes.isdisjoint(room_of) for _, room_of in board.leaving_until)
+
+
+def _first_away(board: Board, claim: Claim) -> str:
+    """Return the name of a node that a claim waits for."""
+    nodes = {row.node for row in claim.placed} - board.ground.where.keys()
+    return next(node.name for node in board.world.nodes if node.id in nodes)
 
 
 def _endless(board: Board, option: Option) -> dict[str, int | str]:

@@ -65,6 +65,11 @@ def test_situations_that_need_another_action_read_differently() -> None:
             {},
             "16 h100 are reserved for it: it starts when the jobs that give way to it are gone.",
         ),
+        (
+            "CAPACITY_REDUCED",
+            {"claim": 3, "node": "n7"},
+            "16 h100 are reserved for it: it starts when node n7 can take work again.",
+        ),
         ("NO_FREE_CAPACITY", {"free": 0}, "Needs 16 h100; none is free."),
         ("EXCEEDS_NODE", {"needs": 4}, "Can never start: a task's CPU or memory is more than any h100 node has."),
         ("NO_MATCHING_NODE", {"labels": ""}, "Can never start: there is no h100 node."),
