@@ -11,6 +11,7 @@ from queues.admission.plans import Plan
 from queues.admission.quota import ROOT
 from queues.admission.rooms import minus, rooms
 from queues.admission.shapes import Option
+from queues.admission.topology import lies
 from queues.admission.world import Milliseconds, Placed, Standing
 
 FOREVER: Milliseconds = 1 << 60
@@ -68,7 +69,9 @@ class Search:
         return self.user_has_room(outlook.future, outlook.at) and not self._allowed(outlook)
 
     def again(self, at: Milliseconds, placed: tuple[Placed, ...]) -> Plan | None:
-        """Return the start at this very time and place, if it can still be planned."""
+        """Return the start at this very time and place, if it can still be planned: labels may have changed since."""
+        if not lies(self._board.ground, self._option, placed):
+            return None
         outlook = self._outlook(at)
         return self._plan(outlook, placed, ending=False) if self._allowed(outlook) else None
 

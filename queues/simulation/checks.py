@@ -54,7 +54,7 @@ class Watch:
         engine = self._engine
         outcome = engine.outcome
         tally = self._counted(outcome)
-        self._evictions(outcome, undisturbed=undisturbed)
+        self._evictions(outcome)
         if self._nothing_freed(outcome):
             if undisturbed and outcome.admissions:
                 names = [engine.by_id[row.job].name for row in outcome.admissions]
@@ -294,16 +294,20 @@ class Watch:
         jobs = [engine.by_id[row.job] for row in outcome.admissions if row.job not in before]
         return any(engine.now - job.wait_from >= engine.hold_after(job.spec) for job in jobs)
 
-    def _evictions(self, outcome: Outcome, *, undisturbed: bool) -> None:
-        """I10: nobody is evicted twice for the same task of a claimant that still waits with the same claim."""
+    def _evictions(self, outcome: Outcome) -> None:
+        """I10: nobody is evicted twice for the same task of a claimant that has neither started nor lost its claim.
+
+        It loses it to another claim, or by what people do; not by what happens, a node that is lost included.
+        """
         engine = self._engine
         old, new = {row.id for row in self._before.claims}, {row.id for row in outcome.claims}
         for admission in outcome.admissions:
             self._evicted_for.pop(admission.job, None)
         standing = {row.job for row in outcome.claims}
-        if new - old or not undisturbed:
+        if new - old or engine.acted:
             for job in self._evicted_for.keys() - standing:
                 del self._evicted_for[job]
+        engine.acted = False
         for eviction in outcome.evictions:
             claimant = engine.by_id[eviction.job]
             if eviction.surplus or self._started(claimant, outcome):

@@ -20,6 +20,7 @@ class Clock:
         self.events: list[Event] = []
         self.dirty = True
         self.quiet = True
+        self.acted = False
         self._due: list[tuple[Milliseconds, int, Callable[[], None]]] = []
         self._timers: list[Milliseconds] = []
         self._serial = 0

@@ -12,6 +12,9 @@ from queues.simulation.floor import Floor
 from queues.simulation.jobs import Job, Part, State
 from queues.simulation.scenario import Line
 
+CHANCE = frozenset({"submit", "end", "checkpoint"})
+"""Lines that take no right from those who wait; all others are acts of people, or of the machines' owners."""
+
 
 class Timeline(Floor):
     """Applies lines to the world."""
@@ -20,6 +23,7 @@ class Timeline(Floor):
         """Let one line of the timeline take effect."""
         getattr(self, f"_do_{line.verb}")(line)
         self.touch()
+        self.acted = self.acted or not (line.verb in CHANCE or (line.verb == "node" and _only_away(line)))
 
     def _do_submit(self, line: Line) -> None:
         spec = line.job
@@ -164,3 +168,8 @@ class Timeline(Floor):
         if job is None:
             raise line.place.wrong(f"job {line.name!r} is not submitted yet")
         return job
+
+
+def _only_away(line: Line) -> bool:
+    """Whether a node is only lost or cordoned, or back: whose claims wait for it."""
+    return line.changes.keys() == {"state"} and line.changes["state"] != "removed"

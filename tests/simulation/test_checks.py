@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from queues.admission.board import Board
+from queues.admission.claims import Claims
 from queues.admission.decide import Memory, decide
 from queues.admission.outcome import Outcome, Verdict
 from queues.admission.passes import Passes
@@ -343,3 +344,19 @@ until: 3000s
     assert result.ok
     assert found["cycles"] >= 30
     assert found["tallies"] == -(-found["cycles"] // one_in)
+
+
+@pytest.mark.parametrize(("line", "found"), [("node: {name: n1, state: lost}", "I10"), ("hold: a1", None)])
+def test_i10_a_lost_node_takes_no_claim_away_but_people_do(
+    line: str, found: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Claims, "_there", lambda _, claim: claim.placed)
+    text = (
+        "policy: {grace: 1m}\nnodes: [{name: n, count: 2, flavor: g, units: 1}]\n"
+        "teams: [{name: a, guaranteed: {g: 2}}, {name: b}]\ntimeline:\n"
+        "  - {at: 0s, submit: {name: b, count: 2, team: b}}\n"
+        "  - {at: 1m, submit: {name: a1, team: a, shape: gang, tasks: 2}}\n"
+        f"  - {{at: 90s, {line}}}\n  - {{at: 5m, node: {{name: n1, state: ready}}}}\n  - {{at: 5m, release: a1}}\n"
+    )
+
+    assert breach(text) == found
