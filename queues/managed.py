@@ -22,13 +22,15 @@ class Thing:
     """The object of a wave: not ``seen`` and yet not ``gone`` is unknown.
 
     One that is gone is ``seen`` as it was last. ``back``: the object that people made, while it is no wave's.
-    ``failed_pods``: a pod of it has failed by itself, ``lost_pods``: somebody deleted one, ``disrupted``: Kubernetes
-    took one away (a drain, a taint, a node under pressure) that was not made anew.
+    ``failed_pods``: a pod of it has failed by itself, ``failed_tasks``: one of a task, and no launcher or head,
+    ``lost_pods``: somebody deleted one, ``disrupted``: Kubernetes took one away (a drain, a taint, a node under
+    pressure) that was not made anew.
     """
 
     seen: WaveSeen | None
     gone: bool
     failed_pods: bool
+    failed_tasks: bool = False
     lost_pods: bool = False
     disrupted: bool = False
     back: Offer | None = None
@@ -135,14 +137,14 @@ def _succeeded(before: TaskNow, pod: PodSeen | None, now: datetime) -> TaskNow:
 def _failed(
     before: TaskNow, pod: PodSeen | None, thing: Thing, *, node: int | None, admitted: datetime, now: datetime
 ) -> TaskNow:
-    """End a task of an object that has failed: the pods that failed are to blame, else the object itself."""
+    """End a task of an object that has failed: the tasks that failed are to blame, else all for what it says."""
     if pod is not None and pod.phase is PodPhase.FAILED:
         told = with_pod(before, pod, node=node, admitted=admitted, now=now)
         if told.state is TaskState.FAILED:
             return told
     said = (thing.seen.message if thing.seen else "", before.message if before.reason in TAKEN else "")
     message = "; ".join(filter(None, said))
-    state = TaskState.STOPPED if thing.failed_pods else TaskState.FAILED
+    state = TaskState.STOPPED if thing.failed_tasks else TaskState.FAILED
     reason = message.partition(":")[0][:60] or Trouble.TASK_FAILED
     return replace(_named(before, pod), state=state, ended_at=now, reason=reason, message=message)
 

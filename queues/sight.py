@@ -155,9 +155,8 @@ def _see_managed(
         seen=objects[0] if objects else parted,
         back=view.offers.get(wave.job.object_uid or ""),
         gone=not objects and (parted is not None or (_is_shown(wave, view) and _is_seen(wave, view))),
-        failed_pods=any(
-            pod.phase is PodPhase.FAILED and not pod.leaving and pod.end_reason not in DISRUPTED for pod in pods
-        ),
+        failed_pods=any(map(_failed_by_itself, pods)),
+        failed_tasks=any(map(_failed_by_itself, found.values())),
         lost_pods=any(pod.phase is PodPhase.FAILED and pod.leaving for pod in pods)
         or not {task.pod_uid for task in tasks if task.pod_uid} <= {pod.uid for pod in pods},
         disrupted=any(task.reason in TAKEN for task in tasks)
@@ -175,6 +174,10 @@ def _see_managed(
         else:
             after[task.id] = managed.see(before, pod, thing, node=node, admitted=wave.admitted_at, now=now)
     return after
+
+
+def _failed_by_itself(pod: PodSeen) -> bool:
+    return pod.phase is PodPhase.FAILED and not pod.leaving and pod.end_reason not in DISRUPTED
 
 
 def _lost_node(task: Task, pod: PodSeen | None, node: int | None, places: Places) -> str | None:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
+from clusters.kinds import Kind
 from queues.soak import manifests
 
 
@@ -32,7 +33,7 @@ class Draw:
 
 
 KINDS = ("one", "independent", "gang", "groups", "elastic", "written", "made")
-KIND_WEIGHTS = (37, 16, 16, 8, 7, 8, 8)
+KIND_WEIGHTS = (31, 16, 16, 8, 7, 14, 8)
 FATES = tuple(Fate)
 FATE_WEIGHTS = (80, 8, 4, 4, 2, 2)
 PRIORITIES = ("low", "normal", "high")
@@ -45,7 +46,7 @@ SHORTEST, LONGEST = 0.2, 2.5
 MORE_THAN_THERE_IS = 64
 
 
-def draw(random: Random, number: int, *, teams: Mapping[str, int], kinds: Sequence[str] = manifests.ALWAYS) -> Draw:
+def draw(random: Random, number: int, *, teams: Mapping[str, int], kinds: Sequence[Kind] = manifests.ALWAYS) -> Draw:
     """Draw one job; each team, given with its guarantee, asks for as large a part of all as it owns.
 
     What people write themselves is of one of these ``kinds``.
@@ -59,7 +60,7 @@ def draw(random: Random, number: int, *, teams: Mapping[str, int], kinds: Sequen
         Fate.FAILS: {"tidegate.test/exit-code": "3"},
         Fate.TIMED_OUT: {"tidegate.test/forever": "1"},
         Fate.ENDLESS: {"tidegate.test/forever": "1"},
-        Fate.NEVER_STARTS: {"tidegate.test/never-start": "ErrImagePull"},
+        Fate.NEVER_STARTS: {manifests.NEVER: "ErrImagePull"},
     }.get(fate, {})
     wishes = {
         "priority": random.choice(PRIORITIES),
@@ -69,7 +70,9 @@ def draw(random: Random, number: int, *, teams: Mapping[str, int], kinds: Sequen
     }
     if kind in {"written", "made"}:
         units = MORE_THAN_THERE_IS if fate is Fate.NEVER_FITS else None
-        wanted = manifests.draw(random, name, kinds=kinds, units=units, notes=notes)
+        # Only some kinds are adopted.
+        choices = [each for each in kinds if each.adopts] if kind == "made" else kinds
+        wanted = manifests.draw(random, name, kinds=choices, units=units, notes=notes)
         if kind == "made":
             return Draw(name=name, team=team, fate=fate, spec=manifests.suspended(wanted, wishes), made=True)
         body: dict[str, Any] = {"manifest": wanted}

@@ -8,6 +8,7 @@ from uuid import uuid4
 from django.utils import timezone
 
 from clusters.asking import Failure
+from clusters.kinds import Kind
 from clusters.kube import KubeCluster
 from queues import services
 from queues.models import Node
@@ -17,7 +18,7 @@ from tenants import services as tenants
 from tenants.models import GlobalRole, User
 from tenants.permissions import Actor, Scope, system
 
-FLAVOR, LABEL, GPU = "gpu", "tidegate.io/soak", "nvidia.com/gpu"
+FLAVOR, LABEL = "gpu", "tidegate.io/soak"
 # Team, department, guaranteed, borrow limit: 64 of 72 GPUs are promised.
 TEAMS = (("red", "west", 24, None), ("blue", "west", 16, 16), ("green", "east", 16, None), ("grey", "east", 8, 0))
 QUOTAS = {team: guaranteed for team, _, guaranteed, _ in TEAMS}
@@ -76,10 +77,15 @@ class Ground:
                 raise TimeoutError("the watcher has not shown the nodes as usable")
             time.sleep(0.1)
 
-    def kinds(self) -> tuple[str, ...]:
-        """Return the kinds of objects that the cluster serves and ends by itself."""
-        groups = {group["name"] for group in self.cluster.api.ask("get", "/apis").get("groups") or []}
-        return tuple(kind.name for kind in manifests.KNOWN if kind.group in groups)
+    def kinds(self) -> tuple[Kind, ...]:
+        """Return the kinds of objects that the cluster serves."""
+        groups = self.cluster.api.ask("get", "/apis").get("groups") or []
+        served = {version["groupVersion"] for group in groups for version in group["versions"]}
+        return tuple(kind for kind in manifests.KNOWN if kind.api in served and self._is_listed(kind))
+
+    def _is_listed(self, kind: Kind) -> bool:
+        found = self.cluster.api.ask("get", f"/apis/{kind.api}")["resources"]
+        return any(resource["name"] == kind.plural for resource in found)
 
     def cordon(self, node: str, *, cordoned: bool) -> None:
         """Let nothing new onto a node, or let it again."""
@@ -111,7 +117,7 @@ class Ground:
                 yield f"service {service['metadata']['namespace']}/{service['metadata']['name']}"
 
     def _machine(self, name: str) -> dict[str, object]:
-        room = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: str(UNITS_A_NODE)}
+        room = {"cpu": "64", "memory": "512Gi", "pods": "110", manifests.GPU: str(UNITS_A_NODE)}
         return {
             "apiVersion": "v1",
             "kind": "Node",

@@ -19,6 +19,7 @@ from queues.soak.drawing import Draw, Fate, draw
 from queues.soak.ground import QUOTAS, Ground
 from queues.soak.makers import Makers
 from queues.soak.mischief import Mischief
+from queues.soak.operators import Operators
 from queues.soak.people import People
 from queues.soak.witness import Creations, Meter
 from queues.states import ACTIVE, ENDED, JobState
@@ -65,11 +66,13 @@ def soak(plan: Plan, folder: Path, *, say: Say) -> Verdict:
     try:
         ensemble.prepare()
         home.settle(ensemble)
-        direct = plan.kubeconfig or ensemble.emulate()
+        direct = plan.kubeconfig or ensemble.emulate("--installed")
         cluster = connect("soak", kubeconfig=direct)
         with Meddler(direct, seed=plan.seed, weather=CALM) as meddler:
             meddler.kubeconfig(folder / "weather.kubeconfig")
-            return _Soak(plan, ensemble, cluster, meddler, say).run()
+            soak = _Soak(plan, ensemble, cluster, meddler, say)
+            with Operators(connect("operators", kubeconfig=direct), soak.kinds):
+                return soak.run()
     finally:
         ensemble.close()
 
@@ -79,6 +82,7 @@ class _Soak:
         self.plan, self.ensemble, self.meddler, self.say = plan, ensemble, meddler, say
         self.ground = Ground(cluster)
         self.random = Random(plan.seed)  # noqa: S311  a soak is no secret
+        self.kinds = self.ground.kinds()
         self.draws: dict[str, Draw] = {}
         self.endless: list[str] = []
         self.given_up: set[str] = set()
@@ -92,7 +96,6 @@ class _Soak:
         self.people = People(address=self.ensemble.address, token=token, random=self.random)
         self.makers = Makers(self.ground, self.random)
         self.mischief = Mischief(self.ensemble, self.ground, self.people, self.makers)
-        self.kinds = self.ground.kinds()
         creations, meter = Creations(self.ground.cluster), Meter()
         try:
             self.begun = time.monotonic()

@@ -12,6 +12,7 @@ from clusters.kube import connect
 from queues import services
 from queues.models import Job, Task
 from queues.namespaces import namespace_of
+from queues.soak.operators import pods_of, told
 from queues.states import JobState
 from tests.kubernetes import installed
 from tests.kubernetes.session import RealCluster
@@ -25,28 +26,11 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("operators"), pyte
 
 Make = Callable[[], dict[str, Any]]
 
-TRUE = {"status": "True", "reason": "Played", "message": "as the test says"}
-TIMES = {"lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z"}
-
-
-def conditions(kind: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401  fields of a status
-    return {"conditions": [{"type": kind, **TRUE, **TIMES}], **more}
-
-
 CASES = [
-    pytest.param(
-        manifests.pytorch_job, 3, conditions("Succeeded", replicaStatuses={}), conditions("Failed", replicaStatuses={})
-    ),
-    pytest.param(
-        manifests.mpi_job, 2, conditions("Succeeded", replicaStatuses={}), conditions("Failed", replicaStatuses={})
-    ),
-    pytest.param(
-        manifests.ray_job,
-        2,
-        {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"},
-        {"jobStatus": "FAILED", "jobDeploymentStatus": "Failed", "message": "as the test says"},
-    ),
-    pytest.param(manifests.train_job, 2, conditions("Complete"), conditions("Failed")),
+    pytest.param(manifests.pytorch_job, 3, id="PyTorchJob"),
+    pytest.param(manifests.mpi_job, 2, id="MPIJob"),
+    pytest.param(manifests.ray_job, 2, id="RayJob"),
+    pytest.param(manifests.train_job, 2, id="TrainJob"),
 ]
 
 
@@ -72,41 +56,18 @@ class Operator:
         """Make all pods that the object asks for."""
         live = self.object()
         assert live is not None
-        for number, pod in enumerate(self._wanted(live)):
-            meta = pod.setdefault("metadata", {})
-            owner = {key: live["metadata"][key] for key in ("name", "uid")}
-            meta["name"] = f"{live['metadata']['name']}-{number}"
-            if self.owned:
-                meta["ownerReferences"] = [{"apiVersion": self.kind.api, "kind": self.kind.name, **owner}]
-            self.real.cluster.api.ask("create", self.pods, body={"apiVersion": "v1", "kind": "Pod", **pod})
+        for pod in pods_of(self.kind, live, owned=self.owned):
+            notes = pod["metadata"].setdefault("annotations", {})
+            notes["tidegate.test/forever"] = "1"
+            self.real.cluster.api.ask("create", self.pods, body=pod)
 
-    def end(self, status: dict[str, Any]) -> None:
-        """Write the object's status, and delete its pods."""
+    def end(self, *, well: bool) -> None:
+        """Write the object's end into its status, and delete its pods."""
         live = self.object()
         assert live is not None
-        live["status"] = status
+        live["status"] = told(self.kind, well=well)
         self.real.cluster.api.ask("replace", f"{self.hands.collection}/{live['metadata']['name']}/status", body=live)
         self.real.cluster.api.ask("delete", self.pods, query={"gracePeriodSeconds": "0"})
-
-    def _wanted(self, live: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        for part in kinds.parts(self.kind, live):
-            for index in range(part.pods):
-                if self.kind.overrides:
-                    yield self._of_runtime(live, part.spec, index)
-                    continue
-                labels = {**part.template["metadata"]["labels"]}
-                if self.kind.index:
-                    labels[self.kind.index] = str(index)
-                yield {"metadata": {"labels": labels}, "spec": {**part.spec}}
-
-    def _of_runtime(self, live: dict[str, Any], spec: Any, index: int) -> dict[str, Any]:  # noqa: ANN401  a pod's spec
-        (changed,) = live["spec"]["podSpecOverrides"]
-        assert changed["targetJobs"] == [{"name": "node"}]
-        own = {key: value for key, value in changed.items() if key != "targetJobs"}
-        containers = [{"name": "node", "image": "a", "resources": spec["containers"][0]["resources"]}]
-        labels = {self.kind.family: live["metadata"]["name"]}
-        notes = {self.kind.index: str(index)}
-        return {"metadata": {"labels": labels, "annotations": notes}, "spec": {"containers": containers, **own}}
 
 
 def start(real: Stage, manifest: dict[str, Any], tasks: int, *, owned: bool = True) -> tuple[Job, Operator]:
@@ -122,20 +83,14 @@ def start(real: Stage, manifest: dict[str, Any], tasks: int, *, owned: bool = Tr
     return job, operator
 
 
-@pytest.mark.parametrize(("make", "tasks", "good", "bad"), CASES)
-def test_each_kind_runs_on_its_witnesses_and_succeeds_as_its_status_says(
-    real: Stage,
-    make: Make,
-    tasks: int,
-    good: dict[str, Any],
-    bad: dict[str, Any],  # noqa: ARG001  of another test
-) -> None:
+@pytest.mark.parametrize(("make", "tasks"), CASES)
+def test_each_kind_runs_on_its_witnesses_and_succeeds_as_its_status_says(real: Stage, make: Make, tasks: int) -> None:
     job, operator = start(real, make(), tasks)
     witnesses = dict(Task.objects.filter(wave__job=job).values_list("pod", "node__name"))
     everything = {pod.name: pod.node for pod in real.cluster.inventory().pods}
     in_use = units_in_use()
 
-    operator.end(good)
+    operator.end(well=True)
     ended = real.until_ended(job, seconds=120)
     real.until(lambda: operator.object() is None, seconds=120)
 
@@ -155,15 +110,17 @@ def mpi_operator(cluster_under_test: RealCluster, operators: None) -> Iterator[N
 
 
 @pytest.mark.usefixtures("mpi_operator")
-@pytest.mark.parametrize(("end", "ended"), [("Succeeded", JobState.SUCCEEDED), ("Failed", JobState.FAILED)])
+@pytest.mark.parametrize(("well", "ended"), [(True, JobState.SUCCEEDED), (False, JobState.FAILED)])
 def test_an_mpi_job_of_the_mpi_operator_runs_and_ends_as_its_status_says(
-    real: Stage, end: str, ended: JobState
+    real: Stage,
+    well: bool,  # noqa: FBT001  a case
+    ended: JobState,
 ) -> None:
     manifest = manifests.mpi_job(version="v2beta1", launcherCreationPolicy="WaitForWorkersReady")
     job, operator = start(real, manifest, 2, owned=False)
     live = operator.object()
 
-    operator.end(conditions(end, replicaStatuses={}))
+    operator.end(well=well)
 
     assert live is not None
     assert live["spec"]["runPolicy"]["suspend"] is False
@@ -230,17 +187,11 @@ def own(real: Stage) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(("make", "tasks", "good", "bad"), CASES)
-def test_each_kind_fails_as_its_status_says(
-    real: Stage,
-    make: Make,
-    tasks: int,
-    good: dict[str, Any],  # noqa: ARG001  of another test
-    bad: dict[str, Any],
-) -> None:
+@pytest.mark.parametrize(("make", "tasks"), CASES)
+def test_each_kind_fails_as_its_status_says(real: Stage, make: Make, tasks: int) -> None:
     job, operator = start(real, make(), tasks)
 
-    operator.end(bad)
+    operator.end(well=False)
     ended = real.until_ended(job, seconds=120)
 
     assert ended is JobState.FAILED

@@ -1,8 +1,10 @@
 """What people wrote and Kubernetes took pods from (a drain, a taint, a full node): queued again, or failed."""
 
+from dataclasses import replace
+
 import pytest
 
-from clusters.kinds import JOB, JOB_SET, PYTORCH_JOB, RAY_JOB
+from clusters.kinds import JOB, JOB_SET, MPI_JOB, PYTORCH_JOB, RAY_JOB
 from queues.models import Job, Task, Wave
 from tests.queues.cluster import FAILED, RUNNING, Cluster, object_of, pod_of
 from tests.queues.lab import Lab
@@ -139,3 +141,23 @@ def test_a_pod_that_the_kubelet_evicted_and_that_stays_is_no_failure_of_its_own(
     job = Job.objects.get()
     assert (job.next_state or job.state, job.failures) == ("queued", 0)
     assert job.events.get(type="interrupted").summary == "The node was low on memory"
+
+
+def test_an_object_whose_launcher_failed_by_itself_has_failed_and_is_not_run_again_and_again(
+    lab: Lab, cluster: Cluster
+) -> None:
+    wave = written(lab, cluster, MPI_JOB.key)
+    said = "MPIJobFailed: MPIJob is failed because 1 Launcher replica(s) failed"
+    # It counts no units and so is no task.
+    task = wave.tasks.select_related("node", "wave").order_by("id")[0]
+    launcher = replace(pod_of(task, FAILED), name="launcher", uid="launcher", group=1001, counted={})
+    cluster.pods[launcher.uid] = launcher
+    cluster.look()
+
+    before = Job.objects.get().state
+    fail(cluster, wave, MPI_JOB.key, said)
+
+    job = Job.objects.get()
+    assert (before, job.next_state or job.state) == ("running", "failed")
+    assert {task.message for task in wave.tasks.all()} == {said}
+    assert not job.events.filter(type="interrupted").exists()

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from clusters import kinds
 from clusters.asking import MERGE, Failure
 from clusters.emulator import Emulator
 from clusters.kinds import JOB
@@ -45,13 +46,14 @@ def test_equal_seeds_draw_equal_jobs_of_every_fate() -> None:
 
 def test_what_people_write_is_a_job_whatever_is_drawn(lab: Lab) -> None:
     catalog = replace(submission.catalog(lab.root), test_annotations=True)
-    drawn = [draw(Random(seed), 0, teams={"nlp": 1}, kinds=("Job", "JobSet")) for seed in range(300)]
+    drawn = [draw(Random(seed), 0, teams={"nlp": 1}, kinds=kinds.KINDS) for seed in range(300)]
 
     read = [
         specs.read(each.spec, catalog, team="nlp") for each in drawn if each.made or "manifest" in each.spec["spec"]
     ]
 
-    assert {spec.kind for spec in read} == {"jobs.v1.batch", "jobsets.v1alpha2.jobset.x-k8s.io"}
+    assert {spec.kind for spec in read} == {kind.key for kind in kinds.KINDS}
+    assert {kinds.kind_of(each.spec) for each in drawn if each.made} == {kinds.JOB, kinds.JOB_SET}
     assert {spec.time_limit for spec in read} == {timedelta(seconds=3), timedelta(hours=1)}
     assert {spec.borrow for spec in read} == {False, True}
 

@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
     grammar.add_argument("--state", "--state-file", type=Path, metavar="FILE", help="keep objects here between starts")
     grammar.add_argument("--kubeconfig", type=Path, metavar="PATH", help="write a kubeconfig here")
     grammar.add_argument("--token", default="", help="ask callers for this bearer token")
+    grammar.add_argument("--installed", action="store_true", help="serve PyTorchJob, MPIJob, TrainJob and RayJob too")
     grammar.add_argument("--die-with-parent", action="store_true", help="end when the parent process ends")
     return grammar
 
@@ -31,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve; return the exit code."""
     asked = parser().parse_args(arguments)
     try:
-        emulator = Emulator(nodes=_nodes(asked), token=asked.token, state=asked.state, port=asked.port)
+        emulator = Emulator(
+            nodes=_nodes(asked), token=asked.token, state=asked.state, port=asked.port, installed=asked.installed
+        )
     except (WorldError, StateError, OSError, OverflowError) as error:
         sys.stderr.write(f"emulator: {error}\n")
         return 2

@@ -20,12 +20,14 @@ _POD_PARTS = {"log", "binding", "eviction"}
 class App:
     """Answers HTTP; ``close`` ends every stream so that the server can stop."""
 
-    def __init__(self, verbs: Verbs, pods: PodCalls, *, token: str, version: str) -> None:
-        """Ask for ``token`` unless it is empty."""
+    def __init__(self, verbs: Verbs, pods: PodCalls, *, token: str, version: str, served: kinds.Served) -> None:
+        """Ask for ``token`` unless it is empty; know only the kinds that are ``served``."""
         self._verbs = verbs
         self._pods = pods
         self._token = token
         self._version = version
+        self._served = served
+        self._groups = frozenset(kinds.groups(served))
         self._streams: set[asyncio.Future[None]] = set()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -61,7 +63,7 @@ class App:
             if call.method not in {"GET", "HEAD"}:
                 raise method_not_allowed()
             return reply(document)
-        target = find_target(call.path)
+        target = find_target(call.path, self._served)
         if target.kind is PODS and target.part in _POD_PARTS:
             return self._pods.answer(call, target)
         match call.method:
@@ -86,19 +88,19 @@ class App:
             case ["api"]:
                 return kinds.core_versions(call.headers.get("host", ""))
             case ["apis"]:
-                return kinds.group_list()
+                return kinds.group_list(self._served)
             case ["api", "v1"]:
-                return kinds.resource_list("", "v1")
-            case ["apis", group] if group in {name for name, _ in kinds.GROUPS}:
-                return kinds.group_document(group)
-            case ["apis", group, version] if (group, version) in kinds.GROUPS:
-                return kinds.resource_list(group, version)
+                return kinds.resource_list("", "v1", self._served)
+            case ["apis", group] if group in {name for name, _ in self._groups}:
+                return kinds.group_document(group, self._served)
+            case ["apis", group, version] if (group, version) in self._groups:
+                return kinds.resource_list(group, version, self._served)
             case ["openapi", "v3"]:
-                return openapi.index()
+                return openapi.index(self._served)
             case ["openapi", "v3", "api", "v1"]:
-                return openapi.document("", "v1")
-            case ["openapi", "v3", "apis", group, version] if (group, version) in kinds.GROUPS:
-                return openapi.document(group, version)
+                return openapi.document("", "v1", self._served)
+            case ["openapi", "v3", "apis", group, version] if (group, version) in self._groups:
+                return openapi.document(group, version, self._served)
             case []:
                 return {"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/readyz", "/version"]}
             case ["api" | "apis", _, _, *_]:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import yaml
 
 from clusters.emulator.errors import bad_request, no_such_path, too_large, unsupported_media
-from clusters.emulator.kinds import BY_PATH, Kind
+from clusters.emulator.kinds import BY_PATH, Kind, Served
 from clusters.emulator.shapes import without_nulls
 from clusters.emulator.store import Object
 
@@ -135,8 +135,8 @@ async def receive_call(scope: Mapping[str, Any], receive: Receive) -> Call:
     )
 
 
-def find_target(path: str) -> Target:
-    """Return what a resource path names; raise 404."""
+def find_target(path: str, served: Served) -> Target:
+    """Return what a resource path names among the kinds that are served; raise 404."""
     steps = [step for step in path.split("/") if step]
     match steps:
         case ["api", version, *rest]:
@@ -148,12 +148,12 @@ def find_target(path: str) -> Target:
     match rest:
         case ["namespaces", namespace, plural, *more] if (group, version, plural) in BY_PATH:
             kind = BY_PATH[group, version, plural]
-            if not kind.namespaced:
+            if not kind.namespaced or kind not in served:
                 raise no_such_path()
             return _target(kind, namespace, more)
         case [plural, *more] if (group, version, plural) in BY_PATH:
             kind = BY_PATH[group, version, plural]
-            if kind.namespaced and more:
+            if (kind.namespaced and more) or kind not in served:
                 raise no_such_path()
             return _target(kind, None if kind.namespaced else "", more)
         case _:

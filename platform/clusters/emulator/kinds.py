@@ -1,5 +1,6 @@
 """The kinds of objects that the emulator knows, and how discovery tells of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +56,17 @@ RESOURCE_CLAIM_TEMPLATES = Kind(kind="ResourceClaimTemplate", plural="resourcecl
 DEVICE_CLASSES = Kind(kind="DeviceClass", plural="deviceclasses", group="resource.k8s.io", namespaced=False)
 RESOURCE_SLICES = Kind(kind="ResourceSlice", plural="resourceslices", group="resource.k8s.io", namespaced=False)
 
-KINDS = (
+# Kinds that people install with their controllers: only stored, and served where asked for. Nobody runs their pods.
+INSTALLED = tuple(
+    Kind(kind=kind, plural=f"{kind.lower()}s", group=group, version=version, subresources=("status",))
+    for kind, group, version in (
+        ("PyTorchJob", "kubeflow.org", "v1"),
+        ("MPIJob", "kubeflow.org", "v2beta1"),
+        ("TrainJob", "trainer.kubeflow.org", "v1alpha1"),
+        ("RayJob", "ray.io", "v1"),
+    )
+)
+BUILT_IN = (
     NAMESPACES,
     NODES,
     PODS,
@@ -73,9 +84,10 @@ KINDS = (
     RESOURCE_CLAIM_TEMPLATES,
     DEVICE_CLASSES,
 )
+KINDS = (*BUILT_IN, *INSTALLED)
 BY_PATH = {(each.group, each.version, each.plural): each for each in KINDS}
 BY_OWNER = {(each.api_version, each.kind): each for each in KINDS}
-GROUPS = tuple(sorted({(each.group, each.version) for each in KINDS if each.group}))
+Served = Sequence[Kind]
 
 _SUBRESOURCE_KINDS = {
     "binding": ("", "v1", "Binding", ["create"]),
@@ -107,9 +119,16 @@ def core_versions(address: str) -> dict[str, Any]:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": servers}
 
 
-def group_document(group: str) -> dict[str, Any]:
+def groups(served: Served) -> list[tuple[str, str]]:
+    """Return the groups of these kinds with their versions."""
+    return sorted({(each.group, each.version) for each in served if each.group})
+
+
+def group_document(group: str, served: Served) -> dict[str, Any]:
     """Return what /apis/GROUP says."""
-    versions = [{"groupVersion": f"{name}/{version}", "version": version} for name, version in GROUPS if name == group]
+    versions = [
+        {"groupVersion": f"{name}/{version}", "version": version} for name, version in groups(served) if name == group
+    ]
     return {
         "kind": "APIGroup",
         "apiVersion": "v1",
@@ -119,17 +138,18 @@ def group_document(group: str) -> dict[str, Any]:
     }
 
 
-def group_list() -> dict[str, Any]:
+def group_list(served: Served) -> dict[str, Any]:
     """Return what /apis says."""
-    names = sorted({name for name, _ in GROUPS})
-    groups = [{k: v for k, v in group_document(name).items() if k not in {"kind", "apiVersion"}} for name in names]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+    names = sorted({name for name, _ in groups(served)})
+    documents = (group_document(name, served) for name in names)
+    found = [{key: value for key, value in each.items() if key not in {"kind", "apiVersion"}} for each in documents]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
 
 
-def resource_list(group: str, version: str) -> dict[str, Any]:
+def resource_list(group: str, version: str, served: Served) -> dict[str, Any]:
     """Return what /api/v1 or /apis/GROUP/VERSION says."""
     resources: list[dict[str, Any]] = []
-    for kind in KINDS:
+    for kind in served:
         if (kind.group, kind.version) != (group, version):
             continue
         resources.append(

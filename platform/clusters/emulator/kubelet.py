@@ -6,10 +6,11 @@ from clusters.emulator.clock import duration, parse
 from clusters.emulator.core import controller, finished, leaving, with_condition
 from clusters.emulator.deletion import AT_ONCE, delete
 from clusters.emulator.events import Recorder
-from clusters.emulator.kinds import NODES, PODS
+from clusters.emulator.kinds import INSTALLED, JOBS, NODES, PODS
 from clusters.emulator.registry import Registry
 from clusters.emulator.store import Change, Object
 
+_JOBS = (JOBS.kind, *(kind.kind for kind in INSTALLED))
 PREFIX = "tidegate.test/"
 DEFAULT_RUN = 0.2
 KILLED, TERMINATED = 137, 143
@@ -22,8 +23,8 @@ def wish(pod: Object, name: str) -> str | None:
 
 
 def run_for(pod: Object) -> float | None:
-    """Return how many seconds the pod runs by itself, or None for ever; only pods of Jobs end by themselves."""
-    if wish(pod, "forever") is not None or controller(pod, "Job") is None:
+    """Return how many seconds the pod runs by itself, or None for ever; only pods of jobs end by themselves."""
+    if wish(pod, "forever") is not None or not any(controller(pod, kind) for kind in _JOBS):
         return None
     return duration(wish(pod, "run-for") or "", DEFAULT_RUN)
 

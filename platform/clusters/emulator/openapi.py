@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from clusters.emulator.kinds import GROUPS, KINDS, Kind
+from clusters.emulator.kinds import Kind, Served, groups
 
 
-def index() -> dict[str, Any]:
+def index(served: Served) -> dict[str, Any]:
     """Return what /openapi/v3 says."""
-    paths = ["api/v1", *(f"apis/{group}/{version}" for group, version in GROUPS)]
+    paths = ["api/v1", *(f"apis/{group}/{version}" for group, version in groups(served))]
     return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}}
 
 
-def document(group: str, version: str) -> dict[str, Any]:
+def document(group: str, version: str, served: Served) -> dict[str, Any]:
     """Return the document of one group and version."""
-    paths = {_path(kind): _operations(kind) for kind in KINDS if (kind.group, kind.version) == (group, version)}
+    paths = {_path(kind): _operations(kind) for kind in served if (kind.group, kind.version) == (group, version)}
     return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": version}, "paths": paths, "components": {}}
 
 

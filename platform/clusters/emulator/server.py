@@ -22,7 +22,7 @@ from clusters.emulator.events import Recorder
 from clusters.emulator.garbage import Garbage, Namespaces
 from clusters.emulator.jobs import Jobs
 from clusters.emulator.journal import Journal
-from clusters.emulator.kinds import NAMESPACES, NODES
+from clusters.emulator.kinds import BUILT_IN, KINDS, NAMESPACES, NODES
 from clusters.emulator.kubelet import Kubelets
 from clusters.emulator.nodes import DEFAULT_PATIENCE, Nodes
 from clusters.emulator.podcalls import PodCalls
@@ -43,8 +43,9 @@ class Emulator:
     """A small Kubernetes API server with nodes; a context manager that serves from a thread of its own.
 
     ``token`` empty asks nobody who they are; ``state`` is a file that outlives the process; ``history`` is how many
-    changes of a kind a watch can go back; ``patience`` how many seconds a silent node stays ready. Raise OSError for a
-    port that is taken, StateError for a state that is in use or none.
+    changes of a kind a watch can go back; ``patience`` how many seconds a silent node stays ready; ``installed`` serves
+    the kinds of job that people install too, which it only stores. Raise OSError for a port that is taken, StateError
+    for a state that is in use or none.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Emulator:
         port: int = 0,
         history: int = OLDEST_KEPT,
         patience: float = DEFAULT_PATIENCE,
+        installed: bool = False,
     ) -> None:
         """Take the port at once, so that ``url`` is known; serve later."""
         self.token = token
         self._nodes = tuple(nodes)
         self._patience = patience
+        self._installed = installed
         self._store = Store(keep=history)
         with contextlib.ExitStack() as undo:
             self._socket = undo.enter_context(_listening(port))
@@ -130,7 +133,9 @@ class Emulator:
         self._loop = asyncio.get_running_loop()
         core = Core(store=self._store, agenda=Agenda(self._loop), clock=clock.now)
         with self._journal, contextlib.closing(core.agenda):
-            self._app = _assemble(core, self._nodes, token=self.token, patience=self._patience)
+            served = KINDS if self._installed else BUILT_IN
+            parts = _assemble(core, self._nodes, patience=self._patience)
+            self._app = App(*parts, token=self.token, version=VERSION, served=served)
             config = uvicorn.Config(
                 self._app,
                 lifespan="off",
@@ -176,8 +181,8 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _assemble(core: Core, nodes: Iterable[NodeGroup], *, token: str, patience: float) -> App:
-    """Put the parts together and start from what the store holds."""
+def _assemble(core: Core, nodes: Iterable[NodeGroup], *, patience: float) -> tuple[Verbs, PodCalls]:
+    """Put the parts together and start from what the store holds; return those that answer calls."""
     registry = Registry(core, Quotas(core))
     recorder = Recorder(core)
     jobs = Jobs(registry, recorder)
@@ -194,7 +199,7 @@ def _assemble(core: Core, nodes: Iterable[NodeGroup], *, token: str, patience: f
             registry.create(NAMESPACES, "", {"metadata": {"name": name}})
         for body in bodies(nodes):
             registry.create(NODES, "", body)
-    return App(Verbs(registry), PodCalls(registry, kubelets), token=token, version=VERSION)
+    return Verbs(registry), PodCalls(registry, kubelets)
 
 
 async def _call(work: Callable[[], None]) -> None:
