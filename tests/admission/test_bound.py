@@ -78,6 +78,14 @@ def test_each_job_that_holds_before_it_adds_the_longest_end_once() -> None:
     assert found.latest == NOW + 180 * MINUTE
 
 
+def test_who_would_borrow_does_not_hold_before_guaranteed_demand_though_it_waits_longer() -> None:
+    site, team = full()
+    job = site.waits(team, 8, gang=1, minutes=40, limit=20)
+    site.waits(site.team(), 8, gang=1, minutes=90, limit=20)
+
+    assert told(site, job).before == 0
+
+
 def test_before_it_may_hold_anything_that_waits_may_start_once() -> None:
     site, team = full()
     job = site.waits(team, 8, gang=1, minutes=10, limit=20)

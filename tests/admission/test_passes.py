@@ -236,6 +236,22 @@ def test_keeps_that_nobody_pushes_out_all_stay() -> None:
     assert site.decide().started() == []
 
 
+@pytest.mark.parametrize("pods", [1, 2])
+def test_a_keep_keeps_one_pod_for_each_of_its_tasks(pods: int) -> None:
+    site = Site()
+    site.node(3, pods=pods)
+    site.node(2)
+    team, guest = site.team(4), site.team()
+    site.runs(guest, 2, units=2, safe_until=NOW + HOUR)
+    keeping = site.waits(team, 2, gang=2, minutes=9)
+    job = site.waits(guest, gang=1)
+
+    decided = site.decide()
+
+    assert keeps(decided) == {keeping: [1, 2]}
+    assert decided.started() == [job][: pods - 1]
+
+
 def test_who_waits_for_the_age_of_others_and_is_inside_no_longer_is_not_told_to_wait_for_that() -> None:
     site = Site()
     wanted = (("ib", "yes"),)
