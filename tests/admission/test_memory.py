@@ -7,8 +7,8 @@ import pytest
 from queues.admission.decide import Memory, decide
 from queues.admission.frame import Frame
 from queues.admission.reasons import Code
-from queues.admission.world import JobShape, Placed
-from tests.admission.site import Site
+from queues.admission.world import HOUR, JobShape, Placed
+from tests.admission.site import NOW, Site
 
 
 def both(site: Site, memory: Memory) -> list[tuple[Code, object]]:
@@ -52,6 +52,20 @@ def test_a_class_that_has_gone_is_no_part_of_the_mix_any_more(used: tuple[int, i
     # Tasks of one unit lose nothing anywhere: the node with the fewest free units.
     assert [row.placed[0].node for row in after.admissions] == [1]
     assert after == decide(site.world(), site.heads())
+
+
+def test_a_planned_start_follows_the_end_of_what_runs() -> None:
+    site, memory = Site(), Memory()
+    site.node(8)
+    team = site.team(8)
+    site.runs(team, 1, units=8, ends_by=NOW + HOUR)
+    site.waits(team, 8, gang=1, minutes=60)
+
+    before = decide(site.world(), site.heads(), memory)
+    site.attempts[0] = replace(site.attempts[0], ends_by=NOW + 2 * HOUR)
+    after = decide(site.world(), site.heads(), memory)
+
+    assert [row.at for row in (*before.holds, *after.holds)] == [NOW + HOUR, NOW + 2 * HOUR]
 
 
 def test_what_was_counted_of_one_world_is_not_told_of_another() -> None:
