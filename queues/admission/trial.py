@@ -104,7 +104,7 @@ class Trial:
     def nodes(self) -> Nodes:
         """Return the nodes as they will be, less what binds the claimant, with all surplus gone."""
         nodes = Nodes(self.board, self.binding)
-        if not self.board.inside(self.case, self.option):
+        if self.board.kept and self.board.minds_keeps(self.asker, self.option):
             for node, room in self.board.kept.items():
                 nodes.shift(node, negative(room))
         for attempt, row in self.surplus:

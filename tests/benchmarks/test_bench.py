@@ -83,7 +83,7 @@ def _exact(row: Result) -> bool:
 def test_kueue_workloads_end_and_preemption_lets_large_jobs_start_sooner(tiny: Setting) -> None:
     rows = run("kueue-baseline", tiny)
 
-    variants = ("no-preemption", "within-queue", "recall", "full")
+    variants = ("no-preemption", "within-queue", "recall", "full", "full-minute")
     assert all(rows[f"kueue-baseline/{name}/unfinished"].value == 0 for name in variants)
     assert rows["kueue-baseline/no-preemption/evictions"].value == 0
     assert rows["kueue-baseline/full/large"].value <= rows["kueue-baseline/no-preemption/large"].value
