@@ -27,8 +27,12 @@ def start_ends_at(wave: Wave) -> datetime:
 
 def run_ends_at(wave: Wave) -> datetime | None:
     """Return until when a wave that has started may run."""
-    left = time_left(wave.job)
-    return None if left is None or wave.started_at is None else wave.started_at + left
+    return run_ends(wave.started_at, time_left(wave.job))
+
+
+def run_ends(started: datetime | None, left: timedelta | None) -> datetime | None:
+    """Return until when what started then may run, of what it had left at its start; None where that is not known."""
+    return None if left is None or started is None else started + left
 
 
 def deadline(wave: Wave, *, starting: bool) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
 from uuid import UUID
 
 from django.db.models import Count, F, QuerySet, Sum, Window
@@ -13,10 +14,12 @@ from queues import exits
 from queues.evictions import ANOTHER
 from queues.launches import launch_of, launches_of
 from queues.models import Job, JobEvent, KeptLog, Node, Task, Wave
+from queues.queries.borrowing import borrowed_by
 from queues.queries.jobs import flavor_names, groups_of, visible_job, waves_of
 from queues.queries.rows.history import AttemptRow, EventRow, TaskRow, WaveRow
 from queues.queries.rows.jobs import Manifests
 from queues.spec.hidden import masked
+from queues.states import HOLDING
 from tenants.permissions import Actor
 from tenants.queries import kinds as gpu_types
 
@@ -105,9 +108,11 @@ def attempts(by: Actor, uid: UUID, *, tasks: int = 500) -> tuple[AttemptRow, ...
     if any(task.ended_at for some in inside.values() for task in some):
         kept |= set(KeptLog.objects.filter(task__wave__job=job).exclude(text="").values_list("task_id", flat=True))
     found: dict[int, list[WaveRow]] = defaultdict(list)
+    now = borrowed_by([job.team_id] if any(wave.state in HOLDING for wave in waves) else []).of_wave
     for wave in waves:
         count, units = totals.get(wave.id, (0, 0))
-        found[wave.attempt].append(_wave(wave, inside[wave.id], units=units, count=count, names=names, kept=kept))
+        row = _wave(wave, inside[wave.id], units=units, count=count, names=names, kept=kept)
+        found[wave.attempt].append(replace(row, borrowed=wave.id in now) if wave.state in HOLDING else row)
     return tuple(AttemptRow(number=number, waves=tuple(found[number])) for number in sorted(found, reverse=True))
 
 

@@ -11,6 +11,7 @@ from queues import limits
 from queues.admission.world import JobShape
 from queues.models import Job, Task, TaskGroup, Wave
 from queues.queries import ranks
+from queues.queries.borrowing import borrowed_by
 from queues.queries.elastic import elastic_rows
 from queues.queries.estimates import estimates
 from queues.queries.filters import JobFilter
@@ -159,7 +160,9 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
     for wave in waves:
         wave.job = found
     # Surplus ends with its minimum.
-    ends = [limits.run_ends_at(wave) for wave in waves if not wave.surplus]
+    firsts = [wave for wave in waves if not wave.surplus]
+    ends = [limits.run_ends_at(wave) for wave in firsts]
+    borrowed = borrowed_by([found.team_id] if firsts else []).of_wave
     return JobDetail(
         row=_row(
             found,
@@ -193,7 +196,7 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
         interruptions=found.interruptions,
         borrow=found.borrow,
         preemptible=found.preemptible,
-        borrowed=any(wave.borrowed for wave in waves),
+        borrowed=any(wave.id in borrowed for wave in firsts),
         next_state=found.next_state,
         backoff_until=found.backoff_until,
         cloned_from=found.cloned_from.uid if found.cloned_from else None,

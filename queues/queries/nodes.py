@@ -1,6 +1,5 @@
 """Machines: what they have, what is on them, and why one cannot be used."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -8,22 +7,19 @@ from typing import Any
 from django.db.models import Q, QuerySet, Sum
 
 from clusters.port import Taint
-from queues import inventory, limits
+from queues import inventory
 from queues.classes import ask_from_json
-from queues.models import Claim, Hold, Node, Task, Wave
+from queues.models import Claim, Hold, Node, Task
 from queues.nodes import STATE_TAINTS, repels
+from queues.queries.cells import cells_on
 from queues.queries.inventory import drift_text
 from queues.queries.rows.machines import Cell, Kept, NodeDetail, NodeRow, OutsidePod
-from queues.states import TASK_HOLDING, TaskState
+from queues.states import TASK_HOLDING
 from tenants.errors import NotFound, Unreadable
 from tenants.look import once
 from tenants.permissions import Actor, Permission, can, require, teams_seen
 
 PLACES = ("zone", "block", "rack")
-SHOWN = (
-    *("borrowed", "started_at", "stopped_at", "job__uid", "job__name", "job__shape", "job__time_limit", "job__ran_for"),
-    *("job__team", "job__user"),
-)
 # The first that holds is the one that is told.
 STATES = {
     "unknown": Q(cluster__away=True),
@@ -76,7 +72,7 @@ def node(by: Actor, name: str, *, cluster: str = "") -> NodeDetail:
     kept = kept_on(by, row)
     tasks = Task.objects.filter(node=row, state__in=sorted(TASK_HOLDING))
     held = tasks.aggregate(units=Sum("units"), cpu=Sum("cpu_milli"), memory=Sum("memory"))
-    shown = _row(row, held["units"] or 0, tuple(_cells(by, [row.id])[row.id]))
+    shown = _row(row, held["units"] or 0, tuple(cells_on(by, [row.id])[row.id]))
     return NodeDetail(
         row=shown,
         summary=summary(row, shown, kept=sum(each.units for each in kept)),
@@ -190,48 +186,9 @@ def allocation(by: Actor, *, flavor: str = "") -> tuple[NodeRow, ...]:
     """Return the map: every machine with a cell for each task on it, by cluster, place and name."""
     require(by, Permission.VIEW_NODES)
     found = [row for row in nodes_there() if not flavor or (row.flavor is not None and row.flavor.name == flavor)]
-    cells = _cells(by, [node.id for node in found])
+    cells = cells_on(by, [node.id for node in found])
     rows = (_row(node, sum(cell.units for cell in cells[node.id]), tuple(cells[node.id])) for node in found)
     return tuple(sorted(rows, key=lambda row: (row.cluster, row.place, row.name, row.id)))
-
-
-def _cells(by: Actor, nodes: list[int]) -> dict[int, list[Cell]]:
-    """Return a cell for each task on machines; a map may have ten thousands, so that no model is made for one."""
-    teams = {team.id: team.name for team in teams_seen(by, Permission.VIEW_JOB)}
-    cells: dict[int, list[Cell]] = defaultdict(list)
-    columns = ("node_id", "wave_id", "units", "state", "index", "started_at", "wave__job__user__username")
-    holding = Task.objects.filter(node__in=nodes, state__in=sorted(TASK_HOLDING)).order_by("node_id", "id")
-    tasks = list(holding.values_list(*columns))
-    waves = _waves({of_wave for _, of_wave, *_ in tasks})
-    for node, of_wave, units, state, index, started_at, owner in tasks:
-        wave = waves[of_wave]
-        job = wave.job
-        if job.team_id not in teams:
-            cells[node].append(Cell(units=units, state=state))
-            continue
-        cells[node].append(
-            Cell(
-                units=units,
-                state=state,
-                team=teams[job.team_id],
-                owner=owner,
-                job=job.uid,
-                job_name=job.name,
-                task=index,
-                mine=job.user_id == by.user.pk,
-                borrowed=wave.borrowed,
-                started_at=started_at,
-                ends_by=limits.run_ends_at(wave),
-                leaving_since=wave.stopped_at if state == TaskState.LEAVING else None,
-            )
-        )
-    return cells
-
-
-def _waves(ids: set[int]) -> dict[int, Wave]:
-    """Return waves by id: those of tasks already read, since what holds may change from one statement to the next."""
-    waves = Wave.objects.filter(id__in=ids).select_related("job").only(*SHOWN)
-    return {wave.id: wave for wave in waves.order_by("id")}
 
 
 def _row(node: Node, used: int, cells: tuple[Cell, ...] = ()) -> NodeRow:

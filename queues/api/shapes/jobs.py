@@ -198,7 +198,9 @@ class JobDetailOut(JobOut):
     evictions = serializers.IntegerField()
     borrow = serializers.BooleanField()
     preemptible = serializers.BooleanField()
-    borrowed = serializers.BooleanField()
+    borrowed = serializers.BooleanField(
+        help_text="Whether any unit of it is borrowed at this moment, the surplus of an elastic job left out."
+    )
     next_state = serializers.CharField()
     backoff_until = serializers.DateTimeField(allow_null=True)
     cloned_from = serializers.UUIDField(allow_null=True)
@@ -284,7 +286,9 @@ class WaveOut(Out):
     state = serializers.CharField()
     gpu_types = serializers.ListField(source="flavors", child=serializers.CharField())
     units = serializers.IntegerField()
-    borrowed = serializers.BooleanField()
+    borrowed = serializers.BooleanField(
+        help_text="Whether any unit is borrowed: now, where the wave holds units, else as it was when it was admitted."
+    )
     surplus = serializers.BooleanField()
     admitted_at = serializers.DateTimeField()
     launched_at = serializers.DateTimeField(allow_null=True)

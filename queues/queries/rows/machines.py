@@ -7,7 +7,10 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A task on a node; where the reader may not see the job, only its units are told and ``team`` is empty."""
+    """A task on a node; where the reader may not see the job, only its units are told and ``team`` is empty.
+
+    ``borrowed_units`` of its ``units`` are borrowed at this moment.
+    """
 
     units: int
     state: str
@@ -17,10 +20,15 @@ class Cell:
     job_name: str = ""
     task: int | None = None
     mine: bool = False
-    borrowed: bool = False
+    borrowed_units: int = 0
     started_at: datetime | None = None
     ends_by: datetime | None = None
     leaving_since: datetime | None = None
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether any of its units is borrowed."""
+        return self.borrowed_units > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
