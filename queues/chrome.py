@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from tenants.models import User
-from tenants.permissions import Permission, can
+from tenants.permissions import Permission, can, leaves_seen
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -28,11 +28,12 @@ class Entry:
 
 
 def chrome(request: HttpRequest) -> dict[str, Any]:
-    """Return the theme, and for people who are signed in the navigation."""
+    """Return the theme, and for people who are signed in the navigation and whether they may submit jobs."""
     theme = request.COOKIES.get("theme", "")
     found: dict[str, Any] = {"theme": theme if theme in THEMES else ""}
     if isinstance(getattr(request, "user", None), User):
         found["navigation"] = navigation(request)
+        found["may_submit"] = lambda: bool(leaves_seen(request.user, Permission.SUBMIT_JOB))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 HUES = 8
+MOST_TYPED = 100
 SAFE = ("GET", "HEAD")
 TOKEN = re.compile(r'(name="csrfmiddlewaretoken" value=")[^"]*')
 
@@ -118,17 +119,29 @@ def page(
     return response
 
 
-def change(request: HttpRequest, do: Callable[[Actor], object], done: str, *, back: str = "") -> HttpResponse:
-    """Do one change, say what came of it, and go back to where the form says, or to ``back``."""
+def change(
+    request: HttpRequest, do: Callable[[Actor], object], done: str, *, back: str = "", typed: Iterable[str] = ()
+) -> HttpResponse:
+    """Do one change, say what came of it, and go back to where the form says, or to ``back``.
+
+    Where it is refused the page gets back what was ``typed`` in these fields.
+    """
     try:
         do(actor_of(request))
     except DomainError as error:
         if isinstance(error, NotFound):
             raise
         messages.error(request, error.detail)
-    else:
-        messages.success(request, done)
+        return HttpResponseRedirect(with_typed(request, next_page(request, back), typed))
+    messages.success(request, done)
     return HttpResponseRedirect(next_page(request, back))
+
+
+def with_typed(request: HttpRequest, address: str, fields: Iterable[str]) -> str:
+    """Return the address of a page that shows what was typed in some fields of a form once more."""
+    typed = {field: request.POST[field][:MOST_TYPED] for field in fields if field in request.POST}
+    parts = urlsplit(address)
+    return parts._replace(query="&".join(filter(None, (parts.query, urlencode(typed))))).geturl()
 
 
 def next_page(request: HttpRequest, otherwise: str = "") -> str:

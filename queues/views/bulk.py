@@ -52,6 +52,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
         "back": back,
         "typed": count > TYPED_ABOVE,
         "wrong": "count" in request.POST,
+        "typed_count": request.POST.get("count", ""),
     }
     return render(request, "portal/bulk.html", context)
 

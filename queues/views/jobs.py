@@ -58,6 +58,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
             rows=lambda: {
                 "jobs": queries.jobs(by, asked, now=now, limit=PAGE, before=before, after=after),
                 "palette": palette(by),
+                "may_change": bool(leaves_seen(by, Permission.CHANGE_OWN_JOB)),
             },
             topics=("jobs",),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from django.urls import reverse
@@ -16,9 +17,12 @@ from tenants.pages import Part, change, page, palette, signed_in
 from tenants.permissions import Permission, actor_of, can
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from django.http import HttpRequest, HttpResponse
 
-    from queues.queries.rows.machines import NodeRow
+    from queues.queries.rows.machines import NodeRow, Suggestion
+    from tenants.permissions import Actor
 
 STATES = ("ready", "cordoned", "tainted", "not ready", "unknown")
 NOT_USABLE = "not usable"
@@ -43,7 +47,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
             "clusters": clusters,
             "lists_clusters": tells or len(clusters) > 1,
             "drift": queries.drift(by),
-            "suggestions": queries.suggestions(by) if can(by, Permission.EDIT_FLAVOR) else (),
+            "suggestions": suggested(by, request.GET) if can(by, Permission.EDIT_FLAVOR) else (),
         }
 
     parts = {
@@ -96,6 +100,17 @@ def new_flavor(request: HttpRequest) -> HttpResponse:
         lambda by: services.create_flavor(by=by, now=timezone.now(), name=given["name"], values=values),
         done,
         back=reverse("nodes"),
+        typed=("label", "value", "resource", "name"),
+    )
+
+
+def suggested(by: Actor, typed: Mapping[str, str]) -> tuple[Suggestion, ...]:
+    """Return the GPU types that would take in machines; one whose name was ``typed`` and refused still has that."""
+    found = queries.suggestions(by)
+    wanted = tuple(typed.get(key, "") for key in ("resource", "label", "value"))
+    return tuple(
+        replace(row, name=typed["name"]) if "name" in typed and (row.resource, row.label, row.value) == wanted else row
+        for row in found
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -18,17 +19,52 @@ from tenants import queries as tenants
 from tenants import services
 from tenants.errors import DomainError, NotFound, Stale
 from tenants.models import Role
-from tenants.pages import Part, change, page, palette, signed_in
+from tenants.pages import Part, change, page, palette, signed_in, with_typed
 from tenants.permissions import Permission, actor_of, can, teams_seen
 from tenants.services import QuotaEdit
 
 PREVIEW_SECONDS = 3.0
+QUOTA_FIELDS = ("flavor", "guaranteed", "borrow_limit", "lend_limit")
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from django.http import HttpRequest, HttpResponse
 
     from queues.queries.rows.shares import TeamBar
     from tenants.permissions import Actor
+    from tenants.queries import QuotaRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaField:
+    """A number of a quota in its form: as it is shown, and as it is ``now`` where something else was typed."""
+
+    shown: str
+    now: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaFields:
+    """A quota as its form shows it: what was typed and refused, else what is there."""
+
+    row: QuotaRow
+    guaranteed: QuotaField
+    borrow_limit: QuotaField
+    lend_limit: QuotaField
+
+    @classmethod
+    def of(cls, row: QuotaRow, typed: Mapping[str, str]) -> QuotaFields:
+        """Return the fields of a quota; ``typed`` are those of the form that was refused, if it was this one."""
+
+        def field(name: str, empty: str) -> QuotaField:
+            value = getattr(row, name)
+            shown = "" if value is None else str(value)
+            given = typed.get(name, shown) if typed.get("flavor") == row.flavor else shown
+            return QuotaField(shown=given, now=None if given == shown else shown or empty)
+
+        limits = {"borrow_limit": field("borrow_limit", "no limit"), "lend_limit": field("lend_limit", "all of it")}
+        return cls(row=row, guaranteed=field("guaranteed", "0"), **limits)
 
 
 @require_safe
@@ -39,7 +75,7 @@ def teams(request: HttpRequest) -> HttpResponse:
     parts = {
         "tree": Part(template="_partials/teams.html", rows=lambda: tree(by), topics=("jobs", "teams")),
     }
-    return page(request, "portal/teams.html", {"now": now, "may_create": can(by, Permission.EDIT_QUOTA)}, parts)
+    return page(request, "portal/teams.html", {"now": now}, parts)
 
 
 def tree(by: Actor) -> dict[str, object]:
@@ -88,11 +124,13 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "now": now,
         "team": tenants.team_rows([found], by=by)[0],
-        "quotas": [row for row, _ in lines],
+        "quotas": [QuotaFields.of(row, request.GET) for row, _ in lines],
         "totals": {total.flavor: total for _, total in lines},
         "members": [(row.user.username, row.user.get_full_name(), row.role) for row in tenants.members(found)],
         "queues": queries.queues(by, team=name),
         "roles": Role.choices,
+        "typed_user": request.GET.get("user", ""),
+        "typed_role": request.GET.get("role", Role.MEMBER.value),
         "may_quota": can(by, Permission.EDIT_QUOTA, team=found),
         "may_members": can(by, Permission.EDIT_MEMBERS, team=found),
         "palette": colours,
@@ -111,7 +149,7 @@ def quota(request: HttpRequest, name: str) -> HttpResponse:
         edit = quota_edit(request, name)
     except ValueError as error:
         messages.error(request, f"Nothing was changed: {error}.")
-        return HttpResponseRedirect(back)
+        return HttpResponseRedirect(with_typed(request, back, QUOTA_FIELDS))
     try:
         done = services.set_quotas(by=by, now=timezone.now(), edits=[edit], comment=request.POST.get("comment", ""))
     except NotFound:
@@ -124,7 +162,8 @@ def quota(request: HttpRequest, name: str) -> HttpResponse:
         messages.success(request, f"{flavor} of {name} is set.")
         for notice in done.notices:
             messages.warning(request, notice.detail)
-    return HttpResponseRedirect(back)
+        return HttpResponseRedirect(back)
+    return HttpResponseRedirect(with_typed(request, back, QUOTA_FIELDS))
 
 
 @require_POST
@@ -142,7 +181,7 @@ def quota_preview(request: HttpRequest, name: str) -> HttpResponse:
     except (ValueError, DomainError) as error:
         words = error.detail if isinstance(error, DomainError) else f"{error}."
         messages.error(request, f"Nothing would be changed: {words}")
-        return HttpResponseRedirect(back)
+        return HttpResponseRedirect(with_typed(request, back, QUOTA_FIELDS))
     context = {"now": now, "team": name, "edit": edit, "preview": found, "palette": palette(by)}
     return page(request, "portal/quota_preview.html", context)
 
@@ -192,4 +231,5 @@ def member(request: HttpRequest, name: str) -> HttpResponse:
         lambda by: services.set_member(by=by, now=now, team=name, user=user, role=role),
         f"{user} is {role} of {name}.",
         back=back,
+        typed=("user", "role"),
     )

@@ -116,6 +116,7 @@ def test_a_missing_gpu_type_is_suggested_and_made_with_one_click(lab: Lab, clust
 
     page = admin.get("/nodes").content.decode()
     before = [row for row in queries.nodes(lab.root) if row.name == "x0"]
+    refused = admin.post("/admin/flavors", {"name": "H 200", **dict(found.hidden)}, follow=True)
     answer = admin.post("/admin/flavors", {"name": found.name, **dict(found.hidden)})
     made = queries.suggestions(lab.root)
     cluster.look()
@@ -123,6 +124,7 @@ def test_a_missing_gpu_type_is_suggested_and_made_with_one_click(lab: Lab, clust
     assert (found.name, found.resource, found.nodes) == ("h200", GPU, 3)
     assert "<b>3 nodes</b> with <code>NVIDIA-H200</code>" in page
     assert [(row.units, row.free, row.usable) for row in before] == [(8, 0, False)]
+    assert 'name="name" value="H 200"' in refused.content.decode()
     assert answer.status_code == 302
     # It is not offered again while its machines wait for the next list.
     assert made == ()

@@ -128,6 +128,35 @@ def test_a_viewer_gets_no_buttons_and_no_effect(lab: Lab) -> None:
     assert job.state == JobState.QUEUED
 
 
+# What everybody who is signed in may do.
+EVERYBODY = ("/theme", "/logout", "/me/tokens", "")
+
+
+@pytest.mark.parametrize("who", ["vic", "auditor"])
+def test_who_may_change_nothing_is_offered_no_change_on_any_page(lab: Lab, who: str) -> None:
+    job, client = lab.submit(), browser(getattr(lab, who))
+    lab.start(lab.submit(name="runs"))
+    pages = [
+        "/",
+        "/queue",
+        "/jobs",
+        "/jobs?view=all",
+        f"/jobs/{job.uid}",
+        "/teams",
+        "/teams/nlp",
+        "/nodes",
+        "/me/tokens",
+    ]
+
+    for page in pages:
+        text = client.get(page).content.decode()
+
+        offered = re.findall(r'<form[^>]*method="post"[^>]*?(?:action="([^"]*)")?[^>]*>', text)
+        assert set(offered) <= set(EVERYBODY), page
+        assert "/jobs/new" not in text, page
+        assert "formaction" not in text, page
+
+
 def test_run_again_makes_a_new_job_of_ones_own_and_opens_it(lab: Lab) -> None:
     job = lab.submit(lab.ann, name="again")
     browser(lab.ann).post(f"/jobs/{job.uid}/cancel")

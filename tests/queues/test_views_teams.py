@@ -32,7 +32,7 @@ def test_an_edit_of_an_older_version_changes_nothing_and_shows_what_is_there(lab
 
     assert quota(lab).guaranteed == 12
     assert "Look at the values below, then change them again." in text
-    assert 'name="guaranteed" value="12"' in text
+    assert ('name="guaranteed" value="4"' in text, "now 12" in text) == (True, True)
 
 
 def test_a_sum_above_what_is_installed_is_refused_with_the_numbers(lab: Lab) -> None:
@@ -40,13 +40,17 @@ def test_a_sum_above_what_is_installed_is_refused_with_the_numbers(lab: Lab) -> 
 
     assert "Nothing was changed" in text
     assert "32" in text
+    assert 'name="guaranteed" value="30"' in text
     assert quota(lab).guaranteed == 16
 
 
 @pytest.mark.parametrize("given", ["", "-1", "8.5", "many", "9" * 12, "\u0663"])
 def test_a_guarantee_is_a_whole_number_and_not_empty(lab: Lab, given: str) -> None:
-    text = post(lab.root, "quota", flavor="h100", guaranteed=given, version="1")
+    text = post(lab.root, "quota", flavor="h100", guaranteed=given, borrow_limit="5", version="1")
 
+    # All that was typed is still there, beside what holds; another GPU type's line is as it was.
+    assert f'name="guaranteed" value="{given}"' in text
+    assert ('name="borrow_limit" value="5"' in text, text.count("now 16"), text.count("now no limit")) == (True, 1, 1)
     assert "guaranteed is a whole number from 0 up" in text
     assert "or empty for no limit" not in text
     assert quota(lab).guaranteed == 16
@@ -54,7 +58,10 @@ def test_a_guarantee_is_a_whole_number_and_not_empty(lab: Lab, given: str) -> No
 
 def test_a_limit_is_a_whole_number_or_empty(lab: Lab) -> None:
     text = post(lab.root, "quota", flavor="h100", guaranteed="16", borrow_limit="many", version="1")
+    looked = post(lab.root, "quota/preview", flavor="h100", guaranteed="16", lend_limit="<b>", version="1")
 
+    assert ('name="borrow_limit" value="many"' in text, "now no limit" in text) == (True, True)
+    assert 'name="lend_limit" value="&lt;b&gt;"' in looked
     assert "borrow limit is a whole number from 0 up, or empty for no limit; not" in text
 
 
@@ -76,6 +83,13 @@ def test_a_lead_adds_a_member_and_changes_and_removes_one(lab: Lab) -> None:
     assert "carl is viewer of nlp." in added
     assert "carl is no longer in nlp." in removed
     assert not Membership.objects.filter(user=lab.carl.user, team=lab.nlp).exists()
+
+
+def test_a_member_who_is_not_there_leaves_what_was_typed(lab: Lab) -> None:
+    text = post(lab.lea, "members", user="nobody-<i>", role="lead")
+
+    assert 'value="nobody-&lt;i&gt;"' in text
+    assert '<option value="lead" selected>lead</option>' in text
 
 
 def test_a_member_sees_no_edit_of_members(lab: Lab) -> None:
