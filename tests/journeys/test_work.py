@@ -115,7 +115,9 @@ def test_two_admins_who_edit_one_quota_do_not_overwrite_each_other(lab: Lab, vis
         expect(first.get_by_text("h100 of nlp is set.")).to_be_visible()
 
     expect(second.get_by_role("alert")).to_contain_text("change them again")
-    expect(second.get_by_label("Guaranteed h100")).to_have_value("12")
+    # What was typed is kept beside what is there.
+    expect(second.get_by_label("Guaranteed h100")).to_have_value("4")
+    expect(second.locator("tr", has_text="h100").get_by_text("now 12", exact=True)).to_be_visible()
     assert Quota.objects.get(team=lab.nlp, flavor=lab.h100).guaranteed == 12
 
 
