@@ -7,7 +7,7 @@ from itertools import chain
 from queues.admission.frame import Frame
 from queues.admission.lineup import wishes_of
 from queues.admission.placement import Mix, witness
-from queues.admission.plans import Asker, Case
+from queues.admission.plans import Asker, Case, Plan
 from queues.admission.quota import demand
 from queues.admission.reserving import Reserving
 from queues.admission.rooms import negative, rooms, rooms_of
@@ -53,22 +53,34 @@ class Board(Reserving):
             raise AssertionError(f"no witness for an admissible ask of team {self.tree.ids[asker.case.place]}")
         return found
 
-    def leaves_user(self, asker: Asker, option: Option, queue: Queue, user: int) -> bool:
-        """Whether a user's limits would still leave room for the planned starts of other jobs of theirs."""
+    def planned_for_user(self, asker: Asker, option: Option, queue: Queue, user: int) -> int:
+        """Return what planned starts of a user's other jobs keep of their limits from the ask; 0: it leaves them room."""
         limits = self.user_limits(queue)
-        if not limits or all(plan.user != user for plan in self.plans):
-            return True
-        for plan in self.binding(asker, option):
-            own = self.queues[self.classes[plan.job_class].queue]
-            theirs = self.user_limits(own) if plan.user == user else ()
+        plans = [plan for plan in self.plans if plan.user == user and plan.job != asker.job] if limits else []
+        binding = self.binding(asker, option) if plans else []
+        most = 0
+        for plan in binding:
+            theirs = self.user_limits(self._queue_of(plan)) if plan.user == user else ()
             for node, limit in limits:
-                if (node, limit) not in theirs or (node is None and own.id != queue.id):
+                if (node, limit) not in theirs or not self._counts(plan, node, queue):
                     continue
                 soft = self.soft_in_queue.get((queue.id, user)) if node is None else self.soft_in_team.get((node, user))
                 used = self.used_by(node, queue, user) - (soft or 0) - self._ended_of_user(node, queue, user, plan.at)
-                if used + plan.option.units <= limit < used + plan.option.units + option.units:
-                    return False
-        return True
+                planned = sum(
+                    row.option.units
+                    for row in plans
+                    if row is plan or (self._counts(row, node, queue) and row.meets(plan))
+                )
+                if used + planned <= limit < used + planned + option.units:
+                    most = max(most, planned)
+        return most
+
+    def _queue_of(self, plan: Plan) -> Queue:
+        return self.queues[self.classes[plan.job_class].queue]
+
+    def _counts(self, plan: Plan, node: int | None, queue: Queue) -> bool:
+        """Whether a planned start counts in a team or department, or in the queue (None)."""
+        return self._queue_of(plan).id == queue.id if node is None else node in self.tree.counting[plan.case.place]
 
     def _ended_of_user(self, node: int | None, queue: Queue, user: int, at: Milliseconds | None) -> int:
         """Return the units of a user in a team or department, or in the queue (None), that surely end by then."""

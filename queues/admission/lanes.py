@@ -118,7 +118,9 @@ class Lane:
         room = self._board.hard_room(stream.queue, stream.user)
         if room is None:
             return True
-        return room >= option.units and self._board.leaves_user(stream.asker(), option, stream.queue, stream.user)
+        if room < option.units:
+            return False
+        return not self._board.planned_for_user(stream.asker(), option, stream.queue, stream.user)
 
     def _plans_keep_room(self, stream: Stream, option: Option) -> bool:
         """Whether only planned starts of the user stand against the job, which others of theirs may pass."""

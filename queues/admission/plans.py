@@ -72,6 +72,10 @@ class Plan:
         limit = self.limit if self.limit is not None else self.case.shape.ask.time_limit
         return limit is None or self.at + limit + self.grace > at
 
+    def meets(self, other: "Plan") -> bool:
+        """Whether the job may be running when another starts as planned."""
+        return self.at is None or other.at is None or self.in_use_at(other.at)
+
     def outlasted_by(self, ends: Milliseconds | None) -> bool:
         """Whether what ends then (None: nobody knows when) may still be there at the planned start."""
         return self.at is not None and (ends is None or ends > self.at)

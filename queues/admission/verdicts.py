@@ -133,8 +133,9 @@ class Judge:
         board, limit = self._board, job_class.ask.time_limit
         asker = Asker(case, None, job_class.priority, None if limit is None else board.world.now + limit)
         for option in case.shape.options:
-            if not board.leaves_user(asker, option, board.queues[job_class.queue], user):
-                return max(plan.option.units for plan in board.plans if plan.user == user)
+            planned = board.planned_for_user(asker, option, board.queues[job_class.queue], user)
+            if planned:
+                return planned
         return 0
 
     def _beyond_user_limit(self, job_class: JobClass, case: Case) -> Reason | None:
