@@ -54,7 +54,7 @@ class Board(Reserving):
         return found
 
     def planned_for_user(self, asker: Asker, option: Option, queue: Queue, user: int) -> int:
-        """Return what planned starts of a user's other jobs keep of their limits from the ask; 0: it leaves them room."""
+        """Return what planned starts of a user's other jobs keep of their limits from the ask; 0: it leaves room."""
         limits = self.user_limits(queue)
         plans = [plan for plan in self.plans if plan.user == user and plan.job != asker.job] if limits else []
         binding = self.binding(asker, option) if plans else []

@@ -31,7 +31,7 @@ class Keeps:
         if tired(board, job, option):
             record.tired[job.id] = (job_class, option)
         placed = None if behind or job.id in record.tired else self._set_for(option)
-        counts = placed is not None or behind or young
+        counts = placed is not None or behind
         if not counts and job.id not in record.tired:
             return False
         if counts:

@@ -22,8 +22,7 @@ class Start:
 class Kept:
     """A job inside its guarantee that could neither start nor claim and keeps a named set of units.
 
-    ``counts``: later jobs of its team take it as usage, since it keeps units, waits for a minimum run time, or stands
-    behind a hold of its own team.
+    ``counts``: later jobs of its team take it as usage, since it keeps units or stands behind a hold of its own team.
     """
 
     job: Waiting
