@@ -91,6 +91,18 @@ def selected(spec: Object, node: Object) -> bool:
     return required is None or any(matches_term(term, node) for term in required.get("nodeSelectorTerms") or [])
 
 
+def named(spec: Object) -> frozenset[str] | None:
+    """Return the only nodes that a pod's required affinity allows by name; None where it allows others."""
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    names: set[str] = set()
+    for term in required.get("nodeSelectorTerms") or [{}]:
+        wanted = [each["values"] for each in term.get("matchFields") or () if each.get("operator") == "In"]
+        if not wanted:
+            return None
+        names.update(wanted[0])
+    return frozenset(names)
+
+
 def score(spec: Object, wanted: Amounts, room: Room) -> tuple[int, int, int]:
     """Return how welcome the pod is on a node where it fits: preferred affinity, soft taints, then what stays free."""
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_PREFERRED) or []

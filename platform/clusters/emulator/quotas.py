@@ -1,12 +1,13 @@
 """ResourceQuota: how much a namespace may ask for, and what it asks for."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from clusters.emulator.core import Core, finished
 from clusters.emulator.errors import forbidden
 from clusters.emulator.kinds import EVENTS, KINDS, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS, Kind
 from clusters.emulator.quantities import milli, render
-from clusters.emulator.store import Change, Object
+from clusters.emulator.store import Change, Object, Store
 
 Amounts = dict[str, int]
 
@@ -21,6 +22,11 @@ def asked(pod: Object) -> Amounts:
             if part == "requests" and "/" not in key:
                 amounts[key] = value
     return amounts
+
+
+def taken(pod: Object) -> Amounts:
+    """Return what a pod counts for as it stands: one that has ended is only there."""
+    return {"count/pods": 1000} if finished(pod) else asked(pod)
 
 
 def _summed(spec: Object, part: str) -> Amounts:
@@ -52,12 +58,45 @@ def by_class(claim: Object) -> Amounts:
     return total
 
 
+class Usage:
+    """What each namespace asks for, moved on with each change: what it costs does not grow with what is there."""
+
+    def __init__(self, store: Store) -> None:
+        """Take in what the store holds, then follow it."""
+        self._sums: dict[str, Counter[str]] = {}
+        for kind in (PODS, RESOURCE_CLAIMS):
+            for body in store.bodies(kind):
+                self._add(kind, body, 1)
+        store.listen(self._heed)
+
+    def of(self, namespace: str) -> Mapping[str, int]:
+        """Return what pods and claims of a namespace ask for, in thousandths by quota name."""
+        return self._sums.get(namespace, {})
+
+    def _heed(self, change: Change) -> None:
+        if change.kind not in {PODS, RESOURCE_CLAIMS}:
+            return
+        old, new = change.old and change.old.body, None if change.deleted else change.new.body
+        if old and new and old.get("spec") is new.get("spec") and finished(old) == finished(new):
+            return
+        if old:
+            self._add(change.kind, old, -1)
+        if new:
+            self._add(change.kind, new, 1)
+
+    def _add(self, kind: Kind, body: Object, sign: int) -> None:
+        sums = self._sums.setdefault(body["metadata"]["namespace"], Counter())
+        for key, amount in (by_class(body) if kind is RESOURCE_CLAIMS else taken(body)).items():
+            sums[key] += sign * amount
+
+
 class Quotas:
     """Refuses what would exceed a quota and keeps the quotas' status."""
 
     def __init__(self, core: Core) -> None:
         """Follow pods and quotas."""
         self._core = core
+        self._usage = Usage(core.store)
         core.store.listen(self._heed)
 
     def admit(self, kind: Kind, namespace: str, body: Object) -> None:
@@ -96,24 +135,17 @@ class Quotas:
         """Return what the quota's namespace uses of each resource that the quota limits."""
         namespace = quota["metadata"]["namespace"]
         hard = quota["spec"].get("hard") or {}
-        used = dict.fromkeys(hard, 0)
-        for pod in self._core.store.bodies(PODS, namespace):
-            for key, amount in asked(pod).items():
-                if key in used and (key == "count/pods" or not finished(pod)):
-                    used[key] += amount
-        for claim in self._core.store.bodies(RESOURCE_CLAIMS, namespace):
-            for key, amount in by_class(claim).items():
-                if key in used:
-                    used[key] += amount
+        sums = self._usage.of(namespace)
+        used = {key: sums.get(key, 0) for key in hard}
         for kind in _counted(hard):
-            count = len(self._core.store.bodies(kind, namespace)) * 1000
+            count = self._core.store.count(kind, namespace) * 1000
             used |= {key: count for key in (kind.plural, f"count/{kind.qualified}") if key in used}
         return used
 
     def _heed(self, change: Change) -> None:
         if change.kind.namespaced and change.kind is not EVENTS:
             namespace = change.new.body["metadata"]["namespace"]
-            if self._core.store.bodies(RESOURCE_QUOTAS, namespace):
+            if self._core.store.count(RESOURCE_QUOTAS, namespace):
                 self._core.agenda.soon(("quota", namespace), lambda: self._refresh(namespace))
 
     def _refresh(self, namespace: str) -> None:

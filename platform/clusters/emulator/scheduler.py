@@ -2,11 +2,12 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 
 from clusters.emulator.claims import Claims, claims_made
 from clusters.emulator.core import condition, finished, leaving, with_condition
 from clusters.emulator.events import Recorder
-from clusters.emulator.fitting import Room, allocatable, amounts, complaints, explanation, score
+from clusters.emulator.fitting import Room, allocatable, amounts, complaints, explanation, named, score
 from clusters.emulator.kinds import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from clusters.emulator.quotas import Amounts
 from clusters.emulator.registry import Registry
@@ -144,9 +145,20 @@ class Scheduler:
 
     def _choose(self, spec: Object, wanted: Amounts, devices: dict[str, int]) -> tuple[str, str]:
         """Return the best node, or why there is none."""
+        names = named(spec)
+        # Of all others is asked only to say why there is none.
+        if names is not None and (found := self._best(sorted(names & self._rooms.keys()), spec, wanted, devices)[0]):
+            return found, ""
+        found, reasons = self._best(sorted(self._rooms), spec, wanted, devices)
+        return (found, "") if found else ("", explanation(reasons, len(self._rooms)))
+
+    def _best(
+        self, names: Sequence[str], spec: Object, wanted: Amounts, devices: dict[str, int]
+    ) -> tuple[str, Counter[str]]:
+        """Return the best of these nodes, or nothing and what keeps the pod out."""
         best: tuple[tuple[int, int, int], str] | None = None
         reasons: Counter[str] = Counter()
-        for name in sorted(self._rooms):
+        for name in names:
             room = self._rooms[name]
             told = complaints(spec, wanted, room) or self._claims.complaints(devices, name)
             reasons.update(told)
@@ -154,7 +166,7 @@ class Scheduler:
                 value = score(spec, wanted, room)
                 if best is None or value > best[0]:
                     best = (value, name)
-        return (best[1], "") if best else ("", explanation(reasons, len(self._rooms)))
+        return (best[1] if best else ""), reasons
 
     def _bind(self, pod: Object, node: str) -> None:
         metadata = pod["metadata"]

@@ -111,6 +111,10 @@ class Store:
         spaces = table.values() if namespace is None else [table.get(namespace, {})]
         return [version.body for rows in spaces for version in rows.values()]
 
+    def count(self, kind: Kind, namespace: str) -> int:
+        """Return how many objects of a kind a namespace holds."""
+        return len(self._tables[kind].get(namespace, ()))
+
     def owned(self, uid: str) -> list[tuple[Kind, Object]]:
         """Return the objects that name ``uid`` among their owners, oldest first."""
         found = []
