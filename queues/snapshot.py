@@ -17,11 +17,12 @@ from django.db.models.expressions import RawSQL
 
 from queues import changes, promises, settled
 from queues.admission.world import Ask, JobClass, World
-from queues.attempts import Holdings, attempts, holdings
+from queues.attempts import attempts
 from queues.changes import Changed, Seen
 from queues.classes import ask_from_json
 from queues.fingerprint import Marks
 from queues.heads import StoredHeads
+from queues.holdings import Holdings, holdings
 from queues.machines import Machines, machines
 from queues.models import JobClass as StoredClass
 from queues.settled import Settled

@@ -1,5 +1,8 @@
 """ResourceQuota."""
 
+import pytest
+
+from clusters.emulator import quotas
 from tests.clusters.emulator_kit import GPU, Object, Talk, pod, until
 
 KEY = f"requests.{GPU}"
@@ -68,3 +71,31 @@ def test_a_zero_quota_refuses_every_pod_that_asks(talk: Talk) -> None:
 def test_a_quota_with_a_bad_amount_is_refused(talk: Talk) -> None:
     assert talk.ask("POST", talk.quotas, _quota(**{KEY: "-1"}))[0] == 422
     assert talk.ask("POST", talk.quotas, _quota(**{KEY: "lots"}))[0] == 400
+
+
+def test_a_pod_costs_the_same_however_many_are_there(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk.make(talk.quotas, _quota(**{KEY: "1000"}))
+    read = _counting(monkeypatch)
+    for number in range(30):
+        talk.make(talk.pods, pod(f"p{number}", gpus=0))
+    until(lambda: all(body["status"]["phase"] == "Running" for body in talk.get(talk.pods)["items"]))
+    read.clear()
+
+    talk.make(talk.pods, pod("last", gpus=1))
+    until(lambda: talk.get(f"{talk.pods}/last")["status"]["phase"] == "Running")
+
+    until(lambda: _used(talk) == {KEY: "1"})
+    assert set(read) == {"last"}
+
+
+def _counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note the name of each pod whose amounts are read for quotas."""
+    names: list[str] = []
+    asked = quotas.asked
+
+    def note(body: Object) -> dict[str, int]:
+        names.append(body["metadata"]["name"])
+        return asked(body)
+
+    monkeypatch.setattr(quotas, "asked", note)
+    return names

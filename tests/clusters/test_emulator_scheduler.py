@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from clusters.emulator import Emulator, NodeGroup
-from tests.clusters.emulator_kit import GPU, MERGE, Talk, condition, pod, until
+import pytest
+
+from clusters.emulator import Emulator, NodeGroup, fitting, scheduler
+from tests.clusters.emulator_kit import GPU, MERGE, Object, Talk, condition, pod, until
 
 
 def _place(talk: Talk, name: str) -> str:
@@ -40,6 +42,29 @@ def test_affinity_to_a_node_name_is_kept(talk: Talk) -> None:
     talk.make(talk.pods, pod("p", affinity=_pinned("small-1")))
 
     assert _place(talk, "p") == "small-1"
+
+
+def test_a_pod_that_names_its_node_is_tried_on_no_other(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def note(spec: Object, wanted: dict[str, int], room: fitting.Room) -> list[str]:
+        tried.append(room.node["metadata"]["name"])
+        return fitting.complaints(spec, wanted, room)
+
+    monkeypatch.setattr(scheduler, "complaints", note)
+    talk.make(talk.pods, pod("p", affinity=_pinned("small-1")))
+
+    assert (_place(talk, "p"), tried) == ("small-1", ["small-1"])
+
+
+def test_a_pod_that_may_name_another_node_looks_at_all(talk: Talk) -> None:
+    affinity = _pinned("absent")
+    terms = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms.append({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["small"]}]})
+
+    talk.make(talk.pods, pod("p", affinity=affinity))
+
+    assert _place(talk, "p") in {"small-0", "small-1"}
 
 
 def test_a_node_selector_is_kept(talk: Talk) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from queues.admission.world import Waiting, World
 from queues.cleanup import clean_up
 from queues.models import Change, ClusterState, Job, Node, Queue, Task, Wave
 from queues.states import JobState, TaskState, WaveState
+from queues.waiting import milliseconds
 from tenants.errors import DomainError
 from tenants.models import Flavor, Installation, Quota, Team
 from tests.clusters.waiting import until
@@ -296,6 +297,33 @@ def test_a_single_change_is_seen(lab: Lab, change: Callable[[Lab], object]) -> N
 
     assert sight() == cold()
     assert sight().world != before.world
+
+
+@pytest.mark.parametrize("min_runtime", [0 * MINUTE, HOUR], ids=["recalled at once", "safe for an hour"])
+def test_what_has_not_started_is_made_once_and_stays_the_same_object(lab: Lab, min_runtime: timedelta) -> None:
+    Queue.objects.update(min_runtime=min_runtime)
+    for gpus in ("h100:1", "h100:2"):
+        lab.submit(gpus=gpus, shape="gang")
+    cycle.turn(NOW)
+    before = sight().world.attempts
+    lab.submit(gpus="h100:4")
+
+    after = sight(NOW + MINUTE).world.attempts
+
+    assert len(before) == 2
+    assert list(map(id, after)) == list(map(id, before))
+
+
+def test_what_has_not_started_is_safe_for_as_long_as_a_least_run_time_is_asked_for(lab: Lab) -> None:
+    lab.submit(shape="gang")
+    cycle.turn(NOW)
+    (bare,) = sight(NOW + MINUTE).world.attempts
+    Queue.objects.update(min_runtime=HOUR)
+
+    (safe,) = sight(NOW + 9 * HOUR).world.attempts
+
+    assert bare.safe_until <= milliseconds(NOW + MINUTE)
+    assert safe.safe_until > milliseconds(NOW + 10 * HOUR)
 
 
 def run(other: BaseDatabaseWrapper, sql: str, *values: int) -> None:
