@@ -40,6 +40,7 @@ class Board(Reserving):
         self._settled = settled
         self.log: list[Entry] = []
         self._mixes: dict[int, Mix] = {}
+        self._wants_units: bool | None = None
         self._beside: dict[int | None, dict[int, int]] = {}
 
     def place(self, asker: Asker, option: Option) -> tuple[Placed, ...]:
@@ -154,6 +155,13 @@ class Board(Reserving):
             asker = Asker(entry.case, None, 0, entry.ends)
             other.admit(asker, entry.option, entry.placed, entry.queue, entry.user)
         return other
+
+    def wants_units(self) -> bool:
+        """Whether each task that waits takes units, so that no node has more of them than units."""
+        if self._wants_units is None:
+            groups = (group for row in self.classes.values() for group in row.ask.groups)
+            self._wants_units = all(group.units > 0 for group in groups)
+        return self._wants_units
 
     def mix(self, flavor: int) -> Mix:
         """Return the common shapes of tasks on a flavor: running ones by number, each waiting class once."""

@@ -171,7 +171,7 @@ class Claims:
         self, asker: Asker, option: Option, recall: Recall, job_class: JobClass, user: int, standing: Standing
     ) -> None:
         """Evict, reserve, and start at once where nobody needs time to leave."""
-        board = self._board
+        board, version = self._board, self._record.version
         self._record.claims += 1
         exchange = None if recall.taken_over else Exchange(board)
         for claim in recall.taken_over:
@@ -202,4 +202,8 @@ class Claims:
             board.reserve(claim)
         if exchange is not None:
             teams = (attempts[victim.attempt].team for victim in recall.victims)
-            exchange.close({asker.case.place, *(board.tree.number[team] for team in teams)})
+            places = {asker.case.place, *(board.tree.number[team] for team in teams)}
+            top = exchange.within(places)
+            if top is not None:
+                self._record.stayed_within(top, version)
+            exchange.close(places)

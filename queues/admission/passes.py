@@ -63,6 +63,7 @@ class Passes:
         self._keepless: set[int] = set()
         self._came_back: list[tuple[JobClass, Waiting]] = []
         self._chosen: dict[tuple[int, int], _Choice] = {}
+        self._within: dict[int | None, tuple[object, Recall | None]] = {}
         self._full: dict[Case, tuple[int, int]] = {}
         self._preempting = {
             board.tree.number[queue.team] for queue in board.queues.values() if queue.preempt_within_team
@@ -175,7 +176,8 @@ class Passes:
         if stream.head is None:
             return None
         board, place = self._board, stream.case.place
-        key, version, turn = (stream.head.id, number), self.record.version, board.turn_of(place)
+        key, turn = (stream.head.id, number), board.turn_of(place)
+        version = self.record.version_of(board.tree.path[place][-1])
         known = self._chosen.get(key)
         if known is None or not (known.version == version or (known.turn == turn and self._stands(stream, known))):
             known = self._chosen[key] = _Choice(*find(stream), inside=number == 1)
@@ -353,7 +355,7 @@ class Passes:
                 self._start(stream, option)
             elif (recall := self._from_surplus(stream, option)) is not None:
                 self._claim(stream, option, recall, self._standing(stream, option))
-            elif (recall := self._claimant(stream, option).within_team()) is not None:
+            elif (recall := self._within_team(stream, option)) is not None:
                 self._claim(stream, option, recall, Standing.GUARANTEED if recall.inside else Standing.BORROWER)
             else:
                 tournament.drop(stream.case)
@@ -409,9 +411,18 @@ class Passes:
             if self._from_surplus(stream, option) is not None:
                 return option, False
         for option in lent if stream.queue.preempt_within_team else ():
-            if self._claimant(stream, option).within_team() is not None:
+            if self._within_team(stream, option) is not None:
                 return option, False
         return NOTHING
+
+    def _within_team(self, stream: Stream, option: Option) -> Recall | None:
+        """Return the claim of a job on its own team; it is not searched for again before anything has happened."""
+        job = stream.asker().job
+        state = (id(option), self.record.version, self._board.turn_of(stream.case.place))
+        known = self._within.get(job)
+        if known is None or known[0] != state:
+            known = self._within[job] = (state, self._claimant(stream, option).within_team())
+        return known[1]
 
     def _is_over(self, stream: Stream) -> bool:
         """Whether a stream has nothing to start any more; who was evicted often is asked, since it may back off."""

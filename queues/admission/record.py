@@ -1,5 +1,6 @@
 """What has been decided so far in a cycle, step by step."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from queues.admission.outcome import Eviction, Growth, Stalled
@@ -35,7 +36,10 @@ class Kept:
 
 @dataclass(slots=True)
 class Record:
-    """The steps of a cycle, and the claims that stand though a node of theirs is ``away``: lost or cordoned."""
+    """The steps of a cycle, and the claims that stand though a node of theirs is ``away``: lost or cordoned.
+
+    ``inner`` counts by top of the tree the steps outside of which all stayed as it was.
+    """
 
     starts: list[Start] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
@@ -46,8 +50,19 @@ class Record:
     tired: dict[int, tuple[JobClass, Option]] = field(default_factory=dict)
     away: list[Claim] = field(default_factory=list)
     claims: int = 0
+    inner: Counter[int] = field(default_factory=Counter)
+    all_inner: int = 0
 
     @property
     def version(self) -> int:
         """Return a number that changes with every step that may change what others can do."""
         return len(self.starts) + len(self.evictions) + len(self.kept) + self.claims
+
+    def version_of(self, top: int) -> int:
+        """Return a number that changes with every step that may change what is found below a top of the tree."""
+        return self.version - self.all_inner + self.inner[top]
+
+    def stayed_within(self, top: int, since: int) -> None:
+        """Note that all steps since a version left what is outside of a top of the tree as it was."""
+        self.inner[top] += self.version - since
+        self.all_inner += self.version - since

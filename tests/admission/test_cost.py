@@ -9,6 +9,7 @@ from types import FrameType
 import pytest
 
 from queues.admission.decide import Memory, Outcome, decide
+from queues.admission.exchange import Exchange
 from queues.admission.heads import SimpleHeads
 from queues.admission.lanes import Candidate
 from queues.admission.reasons import Code
@@ -318,6 +319,7 @@ def test_what_is_remembered_or_not_asked_changes_no_decision(seed: int, monkeypa
         warm = decide(world, heads, memory)
         with monkeypatch.context() as patch:
             patch.setattr(Tournament, "winner", ask_everybody)
+            patch.setattr(Exchange, "within", lambda *_: None)
             assert warm == decide(world, heads)
         return warm
 
@@ -345,3 +347,25 @@ def test_a_claim_that_needs_its_own_team_to_give_way_tries_no_more_of_others_onc
     # are enough, and these grow by its own alone: 770 sets are tried in two searches.
     assert sorted(row.attempt for row in outcome.evictions) == [1, 2, 3, 8, 9, 10]
     assert counts["_outside"] < 900
+
+
+def preempting(departments: int) -> Site:
+    """Departments that lend nothing, each with three teams in which a job waits for two less urgent ones to go."""
+    site = Site()
+    for _ in range(departments):
+        parent = site.team(lend=0)
+        for _ in range(3):
+            [node], team = site.node(4), site.team(4, parent=parent)
+            site.queues[-1] = replace(site.queues[-1], preempt_within_team=True)
+            for row in range(2):
+                site.runs(team, node, units=2, priority=-1, since=NOW - row * 1000)
+            site.waits(team, 4, gang=1)
+    return site
+
+
+def test_a_claim_that_others_cannot_see_lets_no_claim_of_theirs_be_searched_for_again() -> None:
+    few, many = (steps(site.world(), site.heads()) for site in (preempting(2), preempting(16)))
+
+    assert (few["execute"], many["execute"]) == (6, 48)
+    # Eight times as many departments: searched for again in each of them it would be 38 times as often.
+    assert many["best"] <= 9 * few["best"]
