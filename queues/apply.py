@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from uuid6 import uuid7
 
-from queues import bulk, promises
+from queues import bulk, promises, takeovers
 from queues import said as said_verdicts
 from queues.admission.decide import Admission, Outcome
 from queues.admission.order import effective_priority
@@ -66,6 +66,7 @@ def apply(outcome: Outcome, world: World, *, now: datetime, digest: str) -> Appl
         stood = tuple(admission for admission in outcome.admissions if admission.job in admitted)
         started = _start(stood, admitted, world, now=now, cycle=decision.id)
         left = evict(outcome.evictions, world, jobs, now=now)
+        takeovers.tell(outcome.takeovers, waiting | admitted.keys(), now=now)
         grown = grow(outcome.growth, world, jobs, now=now, cycle=decision.id)
         tell_stalled(outcome.stalled, world)
         promises.keep(outcome, asks, waiting, now=now)

@@ -1,13 +1,15 @@
-"""Evictions in the audit: who had to go for whom, by which rule, at what cost."""
+"""Evictions, and claims taken over, in the audit: for whom, by which rule, at what cost."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from queues.admission.outcome import Takeover
 from queues.models import Job
 from tenants.models import AuditEntry, Team
 
 ACTION = "job.evict"
+TAKEOVER = "job.take_over"
 FINDER = "Tidegate"
 
 
@@ -53,6 +55,23 @@ def audit(recalls: Iterable[Recall], *, now: datetime) -> None:
             },
         )
         for row in rows
+    )
+
+
+def audit_takeovers(takeovers: Iterable[tuple[Job, Job, Takeover]], *, now: datetime) -> None:
+    """Write one entry for each job that lost a claim to another, which belongs to the nearest team that sees both."""
+    teams = {team.id: team for team in Team.objects.only("id", "name", "parent_id")}
+    AuditEntry.objects.bulk_create(
+        AuditEntry(
+            at=now,
+            actor_name=FINDER,
+            action=TAKEOVER,
+            target=_named(loser)[:200],
+            team=_common(teams[loser.team_id], teams[taker.team_id], teams),
+            before={"team": teams[loser.team_id].name, "claim": row.claim, "units": row.units},
+            after={"claimant": _named(taker), "claimant_team": teams[taker.team_id].name},
+        )
+        for loser, taker, row in takeovers
     )
 
 

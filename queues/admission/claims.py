@@ -5,7 +5,7 @@ from dataclasses import replace
 from queues.admission.board import Board
 from queues.admission.exchange import Exchange
 from queues.admission.handover import Handover
-from queues.admission.outcome import Eviction
+from queues.admission.outcome import Eviction, Takeover
 from queues.admission.plans import Asker, Case
 from queues.admission.reclaim import Recall
 from queues.admission.record import Record, Start
@@ -174,13 +174,15 @@ class Claims:
         board, version = self._board, self._record.version
         self._record.claims += 1
         exchange = None if recall.taken_over else Exchange(board)
+        job = asker.job if asker.job is not None else 0
         for claim in recall.taken_over:
             board.release(claim)
+            units = board.option_of(claim).units
+            self._record.takeovers.append(Takeover(claim=claim.id, job=claim.job, by=job, units=units))
         board.drop_plan(asker.job)
         self._last += 1
         due, rest = self._turn(recall.victims)
         attempts = {victim.attempt: board.running[victim.attempt] for victim in recall.victims}
-        job = asker.job if asker.job is not None else 0
         for victim in due:
             self._go(victim, self._last, job, recall.rule, exact=recall.exact)
         claim = Claim(

@@ -38,6 +38,7 @@ def decide(world: World, heads: Heads, memory: Memory | None = None) -> Outcome:
         claims=tuple(sorted(board.claims.values(), key=lambda row: row.id)),
         holds=tuple(as_hold(plan) for plan in board.plans),
         keeps=tuple(Keep(job=row.job.id, flavors=row.option.flavors, placed=row.placed) for row in passes.record.kept),
+        takeovers=tuple(passes.record.takeovers),
         growth=tuple(passes.record.growth),
         stalled=tuple(passes.record.stalled),
         idle=tuple(_idle(board, passes.record)),

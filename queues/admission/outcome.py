@@ -53,6 +53,16 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover:
+    """The claim ``claim`` of ``job``, with what was reserved for it, goes to the claim of the job ``by``."""
+
+    claim: int
+    job: int
+    by: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
     """Surplus tasks that an elastic job's attempt gets."""
 
@@ -93,6 +103,7 @@ class Outcome:
     claims: tuple[Claim, ...] = ()
     holds: tuple[Hold, ...] = ()
     keeps: tuple[Keep, ...] = ()
+    takeovers: tuple[Takeover, ...] = ()
     growth: tuple[Growth, ...] = ()
     stalled: tuple[Stalled, ...] = ()
     idle: tuple[tuple[int, int], ...] = ()

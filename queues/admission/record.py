@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from queues.admission.outcome import Eviction, Growth, Stalled
+from queues.admission.outcome import Eviction, Growth, Stalled, Takeover
 from queues.admission.shapes import Option
 from queues.admission.world import Claim, JobClass, Placed, Waiting
 
@@ -43,6 +43,7 @@ class Record:
 
     starts: list[Start] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
+    takeovers: list[Takeover] = field(default_factory=list)
     growth: list[Growth] = field(default_factory=list)
     stalled: list[Stalled] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)

@@ -297,16 +297,15 @@ class Watch:
     def _evictions(self, outcome: Outcome) -> None:
         """I10: nobody is evicted twice for the same task of a claimant that has neither started nor lost its claim.
 
-        It loses it to another claim, or by what people do; not by what happens, a node that is lost included.
+        It loses it to whose claim takes it over, or by what people do; not by what happens, such as a lost node.
         """
         engine = self._engine
-        old, new = {row.id for row in self._before.claims}, {row.id for row in outcome.claims}
         for admission in outcome.admissions:
             self._evicted_for.pop(admission.job, None)
         standing = {row.job for row in outcome.claims}
-        if new - old or engine.acted:
-            for job in self._evicted_for.keys() - standing:
-                del self._evicted_for[job]
+        lost = self._evicted_for.keys() if engine.acted else {row.job for row in outcome.takeovers}
+        for job in lost - standing:
+            self._evicted_for.pop(job, None)
         engine.acted = False
         for eviction in outcome.evictions:
             claimant = engine.by_id[eviction.job]

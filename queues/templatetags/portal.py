@@ -275,6 +275,7 @@ EVENTS = {
     "released": "circle-play",
     "evicted": "undo-2",
     "evicting": "undo-2",
+    "claim_taken_over": "undo-2",
 }
 
 

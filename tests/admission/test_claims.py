@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from queues.admission.decide import decide
+from queues.admission.outcome import Takeover
 from queues.admission.reasons import Code
 from queues.admission.world import (
     HOUR,
@@ -113,13 +114,15 @@ def test_a_guaranteed_claim_takes_over_only_the_reservations_of_borrowers_that_i
     site.claims_on(new, 2, standing=Standing.BORROWER)
     job = site.waits(owner, 2, gang=1)
 
-    claims = site.decide().outcome.claims
+    outcome = site.decide().outcome
 
+    claims = outcome.claims
     assert [(row.job, row.placed[0].node, row.standing) for row in claims] == [
         (old, 1, Standing.BORROWER),
         (job, 2, Standing.GUARANTEED),
     ]
     assert claims[0] == kept
+    assert outcome.takeovers == (Takeover(claim=2, job=new, by=job, units=2),)
 
 
 def test_a_claim_that_takes_over_may_need_victims_as_well() -> None:
