@@ -54,6 +54,38 @@ def test_a_hold_that_is_guaranteed_only_by_its_department_binds_no_leaf_below_th
     assert [row.job for row in decided.outcome.holds] == [holder]
 
 
+def test_a_planned_start_that_guaranteed_demand_makes_impossible_in_this_cycle_says_so() -> None:
+    site = Site()
+    site.node(2)
+    owner, guest = site.team(2), site.team()
+    site.runs(guest, 1, ends_by=NOW + HOUR)
+    holder = site.waits(guest, 2, gang=1, minutes=60)
+    site.holds_on(holder, 1, at=NOW + HOUR, standing=Standing.BORROWER)
+    job = site.waits(owner, gang=1, limit=120)
+
+    decided = site.decide()
+
+    assert decided.started() == [job]
+    assert [(row.job, row.at, row.moved) for row in decided.outcome.holds] == [(holder, NOW + 2 * HOUR, "impossible")]
+
+
+def test_a_more_urgent_job_that_may_hold_from_now_on_does_so_before_others_of_its_team_have_a_turn() -> None:
+    site = Site()
+    site.node(4)
+    team = site.team(4)
+    site.runs(team, 1, units=2, ends_by=NOW + HOUR)
+    less = site.waits(team, 4, gang=1, minutes=60, limit=60)
+    site.holds_on(less, 1, at=NOW + HOUR)
+    urgent = site.waits(team, 4, gang=1, minutes=30, limit=60, priority=2)
+    site.waits(team, 2, gang=1, minutes=1, limit=120, priority=2)
+
+    decided = site.decide()
+
+    # The last is more urgent than the first, whose hold does not bind it, but not than the second.
+    assert decided.started() == []
+    assert planned(decided)[urgent] == (NOW + HOUR, [1])
+
+
 def test_a_firm_gang_as_large_as_its_guarantee_holds_for_the_end_of_its_teams_own_firm_work() -> None:
     site = Site()
     site.node(4)

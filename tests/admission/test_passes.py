@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from queues.admission.reasons import Code
-from queues.admission.world import HOUR, MINUTE, JobShape, Policy, Quota
+from queues.admission.world import HOUR, MINUTE, JobShape, Policy, Quota, Standing
 from tests.admission.site import NOW, Decided, Site
 
 
@@ -285,6 +285,23 @@ def test_who_holds_inside_the_same_guarantee_may_take_what_another_keeps() -> No
 
     # Two kept and one asked for are more than 2, but a hold of guaranteed demand comes before keeps.
     assert (decided.started(), list(keeps(decided))) == ([holder], [keeping])
+
+
+def test_who_holds_behind_another_of_its_line_has_its_turn_and_counts_in_the_share_of_its_team() -> None:
+    site = Site()
+    wanted = (("ib", "yes"),)
+    site.node(1, labels=wanted)
+    site.node(1)
+    site.team(2)
+    team, other = site.team(), site.team()
+    site.waits(team, gang=1, labels=wanted, minutes=50)
+    holder = site.waits(team, gang=1, labels=wanted, minutes=40)
+    site.holds_on(holder, 1, at=NOW, standing=Standing.BORROWER)
+    site.waits(team, gang=1, minutes=20)
+    job = site.waits(other, gang=1, minutes=10)
+
+    # The first would delay the holder. Once that has started the other team borrows less.
+    assert site.decide().started() == [holder, job]
 
 
 def test_what_starts_beside_a_planned_start_leaves_less_room_there_to_the_next() -> None:

@@ -207,7 +207,9 @@ def test_nothing_starts_on_a_node_that_takes_nobody(site: Site, which: int) -> N
     node = which % len(site.nodes) + 1
     site.cordon(node, NodeState.LOST)
 
-    assert all(node not in site.decide().nodes(job) for job in site.decide().started())
+    decided = site.decide()
+
+    assert all(node not in decided.nodes(job) for job in decided.started())
 
 
 def test_the_rules_do_not_import_django() -> None:

@@ -60,6 +60,17 @@ def test_labels_that_no_node_carries_are_permanent() -> None:
     assert (decided.code(job), decided.numbers(job)["labels"]) == (Code.NO_MATCHING_NODE, "ib=yes")
 
 
+def test_a_firm_job_larger_than_its_team_and_the_pools_above_cover_is_permanent() -> None:
+    site = Site()
+    site.node(8)
+    team = site.team(3, parent=site.team(2))
+    job = site.waits(team, 6, gang=1, preemptible=False)
+
+    decided = site.decide()
+
+    assert (decided.code(job), decided.numbers(job)["limit"]) == (Code.EXCEEDS_MAX, 5)
+
+
 def test_one_task_beyond_a_users_limit_is_permanent() -> None:
     site = Site()
     site.node(8)
