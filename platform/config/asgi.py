@@ -6,11 +6,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-# Each request has a thread of its own here, so connections must be shared to be kept at all.
+# Requests have many threads here, so connections are shared between them.
 os.environ.setdefault("TIDEGATE_DB_POOL", "10")
 
-from django.core.asgi import get_asgi_application
+import django
 
+from config.handler import Handler
 from config.limits import LimitBodies
 
-application = LimitBodies(get_asgi_application())
+django.setup(set_prefix=False)
+application = LimitBodies(Handler())

@@ -15,6 +15,7 @@ from django.template.loader import render_to_string
 from rest_framework import exceptions
 
 from config import wording
+from config.addresses import is_for_programs
 from tenants import errors as domain
 from tenants.errors import DomainError, FieldError
 from tenants.rest.authentication import REALM
@@ -87,7 +88,7 @@ FROM_REST: tuple[tuple[type[Exception], type[DomainError]], ...] = (
 
 def is_api(request: HttpRequest) -> bool:
     """Return whether a program asks, which wants problem+json."""
-    return request.path_info.startswith("/api/") or request.path_info in {"/api", "/healthz", "/readyz", "/metrics"}
+    return is_for_programs(request.path_info)
 
 
 def handle(error: Exception, context: dict[str, Any]) -> HttpResponse | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import markcoroutinefunction
 
 from config import errors
+from config.addresses import clean
 from tenants.errors import Unreadable
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ def refuse(request: HttpRequest) -> HttpResponse | None:
     """Refuse an address that no table can be asked about, and drop the slash at the end of an API's address."""
     if "\0" in request.path_info or "%00" in request.META.get("QUERY_STRING", ""):
         return errors.answer(request, Unreadable("The address has a NUL character.", code="bad_character"))
-    if errors.is_api(request):
-        request.path_info = request.path_info.rstrip("/")
+    request.path_info = clean(request.path_info)
     return None
 
 

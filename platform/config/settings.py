@@ -72,7 +72,7 @@ MIDDLEWARE = [
     "config.requests.Arrival",
     "django.middleware.security.SecurityMiddleware",
     "config.security.content_security_policy",
-    "servestatic.middleware.ServeStaticMiddleware",
+    "config.files.static_files",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
