@@ -178,7 +178,7 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 60,
     "socket_connect_timeout": 5,
-    "socket_timeout": 20,
+    "socket_timeout": float(env("TIDEGATE_BROKER_SECONDS", "20")),
     "socket_keepalive": True,
     "health_check_interval": 10,
 }

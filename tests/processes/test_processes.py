@@ -8,9 +8,13 @@ import pytest
 from django.db import connection, connections
 from django.db.models import Sum
 
+from queues import underway
 from queues.models import Decision, Job, Task, Wave
 from queues.states import TASK_HOLDING
+from tests.clusters.faulty import Handler
+from tests.kubernetes.proxy import Proxy, forward
 from tests.loop.stage import finish
+from tests.processes.relay import Relay
 from tests.processes.town import Town
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(420)]
@@ -107,27 +111,72 @@ def test_a_worker_killed_between_creates_leaves_each_object_exactly_once(town: T
     assert [job.events.filter(type="launched").count() for job in jobs] == [1] * 150
 
 
-def test_the_loop_heals_after_a_restart_of_redis(town: Town) -> None:
-    town.watcher()
-    worker = town.worker(beat=True)
-    town.submit()
-    town.until(all_succeeded)
+def test_the_loop_heals_after_redis_fell_silent_and_after_its_restart(town: Town) -> None:
+    with Relay(town.valkey.port) as relay:
+        town.watcher()
+        town.env |= {"REDIS_URL": f"redis://127.0.0.1:{relay.port}/0", "TIDEGATE_BROKER_SECONDS": "4"}
+        worker = town.worker(beat=True)
+        town.submit()
+        town.until(all_succeeded)
 
-    def healed() -> bool:
-        # Celery ends a worker that loses its broker while it connects; whoever runs it starts it again.
-        nonlocal worker
-        if worker.poll() is not None:
-            worker = town.worker(beat=True)
-        return all_succeeded()
+        def healed() -> bool:
+            # Celery ends a worker that loses its broker while it connects; whoever runs it starts it again.
+            nonlocal worker
+            if worker.poll() is not None:
+                worker = town.worker(beat=True)
+            return all_succeeded()
 
-    town.valkey.stop()
-    town.submit()
-    port, data = town.valkey.port, town.valkey.data
-    town.valkey = type(town.valkey)(data, port=port).start()
-    took = town.until(healed)
+        relay.darken()
+        # By time-outs alone: nobody is told that the connections that are open lead nowhere any more.
+        town.until(lambda: relay.waiting > 0)
+        town.submit()
+        relay.light()
+        town.until(healed)
+
+        town.valkey.stop()
+        town.submit()
+        port, data = town.valkey.port, town.valkey.data
+        town.valkey = type(town.valkey)(data, port=port).start()
+        took = town.until(healed)
 
     assert took < 60
-    assert Wave.objects.count() == 2
+    assert Wave.objects.count() == 3
+
+
+def test_a_release_that_is_delivered_again_while_it_lasts_longer_than_its_lease_tells_nothing_twice(
+    town: Town,
+) -> None:
+    came, may_go = Event(), Event()
+
+    def held(handler: Handler) -> None:
+        came.set()
+        may_go.wait(120)
+        forward(handler)
+
+    with Proxy(town.folder / "kubeconfig") as proxy:
+        town.watcher()
+        town.until(lambda: town.lab.h100.nodes.filter(gone_at=None).count() == 2)
+        proxy.put(held, verb="POST", kind="jobs")
+        town.env["TIDEGATE_CLUSTERS"] = str(proxy.kubeconfig(town.folder / "held.kubeconfig"))
+        job = town.submit(forever="1")
+        for _ in range(2):
+            town.worker()
+        assert came.wait(120), town.words()
+
+        lease = Wave.objects.get().wish_due_at
+        assert lease is not None
+        for later in (underway.LEASE / 10, underway.LEASE):
+            town.until(lambda later=later: Wave.objects.filter(wish_due_at__gt=lease + later).exists())  # type: ignore[misc]
+            # As a broker does whose visibility timeout is over: to whoever is free.
+            for _ in range(3):
+                town.send("queues.release")
+            town.until(lambda: town.messages("release") == 0)
+        may_go.set()
+        town.until(lambda: Task.objects.filter(state="running").exists())
+        creates = [each for each in proxy.requests if each.method == "POST" and "jobs" in each.path.split("/")]
+
+    assert len(creates) == len(town.objects()) == 1
+    assert job.events.filter(type="launched").count() == 1
 
 
 def test_what_happened_while_no_watcher_ran_is_seen_by_the_next(town: Town) -> None:

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from clusters.kube import connect
 from clusters.port import WaveSeen
+from config.celery import app as celery
 from queues.models import Job
 from stack.servers import Valkey
 from tests.queues.lab import Lab
@@ -98,6 +99,11 @@ class Town:
         """Return how many messages lie in a queue of the broker."""
         with redis.Redis.from_url(self.valkey.url) as client:
             return int(client.llen(queue))
+
+    def send(self, task: str) -> None:
+        """Put a message for a task into the broker."""
+        with celery.connection_for_write(url=self.valkey.url) as broker:
+            celery.send_task(task, connection=broker)
 
     def objects(self) -> tuple[WaveSeen, ...]:
         """Return our Kubernetes Jobs that are there."""
