@@ -8,6 +8,7 @@ from pytest_django import Settings
 from clusters.kube import connect
 from tests.clusters.contract.ground import OWN_LABEL, Ground, Site
 from tests.kubernetes import installed
+from tests.kubernetes.controlplane import ControlPlane
 from tests.kubernetes.session import RealCluster, real_cluster
 from tests.loop.stage import Stage
 from tests.queues.lab import Lab
@@ -16,6 +17,16 @@ from tests.queues.lab import Lab
 @pytest.fixture(scope="session")
 def cluster_under_test(pytestconfig: pytest.Config) -> RealCluster:
     return real_cluster(pytestconfig)
+
+
+@pytest.fixture
+def plane(cluster_under_test: RealCluster) -> Iterator[ControlPlane]:
+    plane = cluster_under_test.plane
+    if plane is None:
+        pytest.skip("this cluster is not ours to break")
+    yield plane
+    if not plane.runs("kube-apiserver"):
+        plane.start_api_server()
 
 
 @pytest.fixture(scope="session")

@@ -14,16 +14,6 @@ pytestmark = pytest.mark.kubernetes
 
 
 @pytest.fixture
-def plane(cluster_under_test: RealCluster) -> Iterator[ControlPlane]:
-    plane = cluster_under_test.plane
-    if plane is None:
-        pytest.skip("this cluster is not ours to break")
-    yield plane
-    if not plane.runs("kube-apiserver"):
-        plane.start_api_server()
-
-
-@pytest.fixture
 def cluster(cluster_under_test: RealCluster) -> Iterator[KubeCluster]:
     cluster = connect("real", kubeconfig=cluster_under_test.kubeconfig)
     yield cluster

@@ -17,19 +17,31 @@ DRIVER = "gpu.example.com"
 class Cards:
     """Nodes with devices of a class of their own, which is what the stage's l40s counts from now on."""
 
-    def __init__(self, stage: Stage, *, nodes: int, each: int) -> None:
+    def __init__(self, stage: Stage, *, nodes: int, each: int, halves: bool = False) -> None:
         self.stage, self.cluster = stage, stage.cluster
         self.ground = Ground(Site(cluster=stage.cluster, kubeconfig=Path(), forget=None))
         key = self.ground.key
+        self.slices: list[str] = []
         self.name = f"gpu-{key}.example.com"
         selector = {"cel": {"expression": f"device.attributes['{DRIVER}'].key == '{key}'"}}
         self._create("deviceclasses", "DeviceClass", self.name, {"selectors": [selector]})
         for _ in range(nodes):
             node = self.ground.node(gpus=0)
-            pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-            devices = [{"name": f"gpu-{at}", "attributes": {"key": {"string": key}}} for at in range(each)]
-            spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
-            self._create("resourceslices", "ResourceSlice", node, spec)
+            devices = [device(f"gpu-{at}", key, **({"card": at, "memory": 80} if halves else {})) for at in range(each)]
+            parts: list[dict[str, Any]] = [{"devices": devices}]
+            if halves:
+                devices += [
+                    device(f"half-{at}-{part}", f"{key}-half", card=at, memory=40)
+                    for at in range(each)
+                    for part in range(2)
+                ]
+                sets = [{"name": f"card-{at}", "counters": {"memory": {"value": "80Gi"}}} for at in range(each)]
+                parts.append({"sharedCounters": sets})
+            pool = {"name": node, "generation": 1, "resourceSliceCount": len(parts)}
+            for number, part in enumerate(parts):
+                spec = {"driver": DRIVER, "nodeName": node, "pool": pool, **part}
+                self.slices.append(f"{node}-{number}")
+                self._create("resourceslices", "ResourceSlice", self.slices[-1], spec)
         flavor = stage.lab.l40s
         flavor.resource, flavor.node_labels = f"deviceclass.resource.kubernetes.io/{self.name}", {OWN_LABEL: key}
         flavor.save()
@@ -54,8 +66,9 @@ class Cards:
 
     def leave(self) -> None:
         """Take them away."""
+        for name in self.slices:
+            self.ground.send("delete", f"{API}/resourceslices/{name}")
         for node in self.ground.nodes:
-            self.ground.send("delete", f"{API}/resourceslices/{node}")
             self.ground.send("delete", f"/api/v1/nodes/{node}")
         self.ground.send("delete", f"{API}/deviceclasses/{self.name}")
 
@@ -65,6 +78,15 @@ class Cards:
     def _create(self, plural: str, kind: str, name: str, spec: Mapping[str, object]) -> None:
         body = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
         self.ground.send("create", f"{API}/{plural}", body=body)
+
+
+def device(name: str, key: str, *, card: int = 0, memory: int = 0) -> dict[str, Any]:
+    """Return a device that a class finds by its key; with ``memory`` it takes so much (Gi) of a card's."""
+    found: dict[str, Any] = {"name": name, "attributes": {"key": {"string": key}}}
+    if memory:
+        counters = {"memory": {"value": f"{memory}Gi"}}
+        found["consumesCounters"] = [{"counterSet": f"card-{card}", "counters": counters}]
+    return found
 
 
 def walk(stage: Stage, *, seconds: float = 60) -> None:
