@@ -46,6 +46,11 @@ test-kubernetes: setup ## the tests against a real control plane (built once wit
 	@$(PY) -m tests.kubernetes.build
 	@exec $(PY) -m pytest -q -m kubernetes tests/kubernetes tests/clusters tests/recovery $(ARGS)
 
+.PHONY: control-plane
+control-plane: setup ## a real control plane with pretended nodes, for soaks; prints its kubeconfig, Ctrl-C stops it
+	@$(PY) -m tests.kubernetes.build
+	@exec $(PY) -m tests.kubernetes.serve
+
 .PHONY: mutate
 mutate: setup ## change the rules bit by bit and see which change no test notices: MODULE="quota usage" ARGS="--sample 25"
 	@exec $(PY) -m tests.mutation $(MODULE) $(ARGS)
