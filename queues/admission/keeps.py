@@ -50,6 +50,19 @@ class Keeps:
         if kept.placed:
             board.keeping.setdefault(kept.job.id, []).append((case, kept.option.needs))
 
+    def forget(self, kept: Kept) -> None:
+        """Forget a keep whose job starts."""
+        self._record.kept.remove(kept)
+        if kept.placed:
+            self._free(kept)
+
+    def _free(self, kept: Kept) -> None:
+        """Give back what a job keeps, and let it count no more for those who would take it."""
+        board = self._board
+        for node, room in rooms(kept.option, kept.placed).items():
+            board.kept[node] = minus(board.kept[node], room)
+        board.keeping[kept.job.id].remove((board.case(kept.job_class), kept.option.needs))
+
     def give_up(self) -> bool:
         """Give up keeps of jobs no longer inside since others of their team start or claim; whether any were."""
         board, kept_rows = self._board, self._record.kept
@@ -65,10 +78,8 @@ class Keeps:
                 board.promise(case, kept.option.needs, 1)
                 still.append(kept)
             elif kept.placed:
-                for node, room in rooms(kept.option, kept.placed).items():
-                    board.kept[node] = minus(board.kept[node], room)
+                self._free(kept)
                 kept_rows[place] = replace(kept, placed=(), waits_for_age=False)
-                board.keeping[kept.job.id].remove((case, kept.option.needs))
                 given_up = True
         for kept in still:
             board.promise(board.case(kept.job_class), kept.option.needs, -1)

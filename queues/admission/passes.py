@@ -61,6 +61,7 @@ class Passes:
         self._unfinished = {claim.job_class for claim in board.world.claims}
         self._failed: set[tuple[Case, int, int]] = set()
         self._keepless: set[int] = set()
+        self._gave = False
         self._came_back: list[tuple[JobClass, Waiting]] = []
         self._chosen: dict[tuple[int, int], _Choice] = {}
         self._within: dict[int | None, tuple[object, Recall | None]] = {}
@@ -92,7 +93,10 @@ class Passes:
             self._start_elsewhere(row)
         self._borrowers()
         given_up = self._keeps.give_up()
-        if self._planner.repair() or given_up:
+        replanned = self._planner.repair()
+        if replanned or given_up or self._gave:
+            self._kept_again()
+        if replanned or given_up:
             self._chosen.clear()
             self._borrowers()
         self._wait_on()
@@ -312,7 +316,7 @@ class Passes:
         ]
         for option in options:
             if board.admissible(row.asker, option):
-                self._admit(stream, row.asker, row.job.id, option)
+                self._admit(stream.job_class, stream.user, row.asker, option)
                 return
         self._unfinished.add(stream.job_class.id)
         for option in options:
@@ -361,6 +365,27 @@ class Passes:
                 tournament.drop(stream.case)
             tournament.touch(candidate.place)
         self._roster.go_back()
+
+    def _kept_again(self) -> None:
+        """Let those start who had no second turn, since they kept or came back, and whom a hold no longer binds."""
+        board = self._board
+        for kept in list(self.record.kept):
+            if self._starts_now(kept.job_class, kept.job):
+                self._keeps.forget(kept)
+        self._came_back = [row for row in self._came_back if not self._starts_now(*row)]
+        board.forget_views()
+
+    def _starts_now(self, job_class: JobClass, job: Waiting) -> bool:
+        """Start a job, or one task of it, where it could have started at its turn were the board then as it is now."""
+        board, case = self._board, self._board.case(job_class)
+        room = board.user_room(board.queues[job_class.queue], job.user)
+        asker = asker_of(board.world, case, job_class, job)
+        for option in case.shape.options:
+            may = (room is None or room >= option.units) and self._may_borrow(job_class, case, option, job)
+            if may and board.admissible(asker, option):
+                self._admit(job_class, job.user, asker, option)
+                return True
+        return False
 
     def _standing(self, stream: Stream, option: Option) -> Standing:
         return Standing.GUARANTEED if self._board.inside(stream.case, option) else Standing.BORROWER
@@ -475,6 +500,7 @@ class Passes:
         if stream.head is None:
             return
         self._tournament.ask_all()
+        self._gave = True
         asker = stream.asker()
         self._unfinished.add(stream.job_class.id)
         stream.advance()
@@ -494,18 +520,21 @@ class Passes:
     def _start(self, stream: Stream, option: Option) -> None:
         if stream.head is None:
             return
-        asker, job = stream.asker(), stream.head.id
+        asker = stream.asker()
         if self._board.gives(asker, option):
             self._tournament.ask_all()
+            self._gave = True
         stream.advance()
-        self._admit(stream, asker, job, option)
+        self._admit(stream.job_class, stream.user, asker, option)
 
-    def _admit(self, stream: Stream, asker: Asker, job: int, option: Option) -> None:
-        board, case = self._board, stream.case
-        borrowed = not board.inside(case, option)
+    def _admit(self, job_class: JobClass, user: int, asker: Asker, option: Option) -> None:
+        if asker.job is None:
+            raise AssertionError("who starts is a job")
+        board = self._board
+        borrowed = not board.inside(asker.case, option)
         placed = board.place(asker, option)
-        board.admit(asker, option, placed, stream.queue.id, stream.user)
-        self.record.starts.append(Start(job, stream.job_class.id, option, placed, borrowed))
+        board.admit(asker, option, placed, job_class.queue, user)
+        self.record.starts.append(Start(asker.job, job_class.id, option, placed, borrowed))
 
     # --- holds
 
@@ -586,13 +615,10 @@ class Passes:
                 continue
             limit = plan.limit if plan.limit is not None else plan.case.shape.ask.time_limit
             asker = Asker(plan.case, plan.job, plan.priority, None if limit is None else now + limit + plan.grace)
-            queue = board.queues[board.classes[plan.job_class].queue]
-            room = board.user_room(queue, plan.user)
+            job_class = board.classes[plan.job_class]
+            room = board.user_room(board.queues[job_class.queue], plan.user)
             if board.admissible(asker, plan.option) and (room is None or room >= plan.option.units):
-                borrowed = not board.inside(plan.case, plan.option)
-                placed = board.place(asker, plan.option)
-                board.admit(asker, plan.option, placed, queue.id, plan.user)
-                self.record.starts.append(Start(plan.job, plan.job_class, plan.option, placed, borrowed))
+                self._admit(job_class, plan.user, asker, plan.option)
             elif board.kept and board.minds_keeps(asker, plan.option):
                 plan.at = None
 

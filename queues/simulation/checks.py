@@ -285,14 +285,7 @@ class Watch:
         claims = {row.id for row in outcome.claims}
         gone = [row for row in before.claims if row.id not in claims and row.job not in started]
         held, holds = ({(row.job, row.placed, row.at) for row in rows.holds} for rows in (before, outcome))
-        return not outcome.evictions and not gone and not held - holds and not self._held_for_a_moment(outcome)
-
-    def _held_for_a_moment(self, outcome: Outcome) -> bool:
-        """Whether a job started that may have held within this cycle alone: what its hold kept is free from now on."""
-        engine = self._engine
-        before = {row.job for row in self._before.holds}
-        jobs = [engine.by_id[row.job] for row in outcome.admissions if row.job not in before]
-        return any(engine.now - job.wait_from >= engine.hold_after(job.spec) for job in jobs)
+        return not outcome.evictions and not gone and not held - holds
 
     def _evictions(self, outcome: Outcome) -> None:
         """I10: nobody is evicted twice for the same task of a claimant that has neither started nor lost its claim.
