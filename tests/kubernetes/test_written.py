@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from queues import services, steps
+from queues import managed, services, steps
 from queues.models import Job, Task
 from queues.states import JobState
+from tests.clusters.waiting import until
 from tests.loop.adopting import Hands, job_of
 from tests.loop.stage import Stage, events, state, units_in_use
 from tests.queues import manifests
@@ -91,6 +92,25 @@ def test_a_job_made_with_kubectl_is_suspended_when_evicted_and_runs_again(real: 
     assert hands.get("made")["spec"]["suspend"] is True
     assert units_in_use() == 0
     hands.delete("made")
+
+
+def test_a_job_made_with_kubectl_that_somebody_suspends_queues_again_at_its_old_place(real: Stage) -> None:
+    hands = Hands(real)
+    hands.make(manifests.job("made", pods=2, units=8, notes=steer(forever="1")))
+    real.look()
+    job = job_of("made")
+    real.until(lambda: running(job) == 2, seconds=120)
+
+    hands.suspend("made", wanted=True)
+    until(lambda: bool(real.look()) and state(job) is not JobState.RUNNING, seconds=120)
+    real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running(job) == 2, seconds=120)
+    in_use, suspended = units_in_use(), hands.get("made")["spec"]["suspend"]
+    interrupted = [each.summary for each in job.events.filter(type="interrupted")]
+    hands.delete("made")
+    real.until_ended(job, seconds=120)
+
+    assert interrupted == [managed.SUSPENDED]
+    assert (in_use, suspended, units_in_use()) == (16, False, 0)
 
 
 def test_a_job_made_with_kubectl_and_deleted_is_cancelled(real: Stage) -> None:

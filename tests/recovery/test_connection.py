@@ -68,11 +68,16 @@ def test_a_network_that_goes_dark_without_a_word_is_noticed_and_nothing_fails(im
     assert scene.books() == (16, 16, 16)
 
 
-@pytest.mark.parametrize("scene", ["emulated"], indirect=True)
 @pytest.mark.parametrize(
-    "answer",
-    [failure(500, "etcd is away"), failure(503, "starting"), silence, cut(40)],
-    ids=["500", "503", "no answer", "half an answer"],
+    ("scene", "answer"),
+    [
+        pytest.param("emulated", failure(500, "etcd is away"), id="500"),
+        pytest.param("emulated", failure(503, "starting"), id="503"),
+        pytest.param("emulated", silence, id="no answer"),
+        pytest.param("emulated", cut(40), id="half an answer"),
+        pytest.param("kubernetes", cut(40), id="half an answer-kubernetes", marks=pytest.mark.kubernetes),
+    ],
+    indirect=["scene"],
 )
 def test_an_api_server_that_answers_badly_is_away_and_nothing_fails(impatient: Scene, answer: Answer) -> None:
     scene = impatient
