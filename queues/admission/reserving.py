@@ -159,10 +159,10 @@ class Reserving(Binding):
         return ends
 
     def _sure_end(self, claim: Claim) -> Milliseconds | None:
-        """Return when a claimant has surely ended that starts once its last victim is gone."""
-        if claim.length is None:
-            return None
+        """Return when a claimant has surely ended that starts once its last victim is gone, if its nodes are there."""
         start, nodes = self.world.now, {row.node for row in claim.placed}
+        if claim.length is None or not nodes <= self.ground.where.keys():
+            return None
         for until, room_of in self.leaving_until:
             if not nodes.isdisjoint(room_of):
                 start = max(start, until)

@@ -13,6 +13,7 @@ from queues.admission.world import (
     Group,
     JobShape,
     Near,
+    NodeState,
     Placed,
     Policy,
     Quota,
@@ -411,3 +412,39 @@ def test_cpu_that_a_claim_leaves_to_others_is_seen_at_their_turn() -> None:
     decided = site.decide()
 
     assert (decided.started(), decided.victims()) == ([first, second], [guest])
+
+
+def lacking_a_node() -> tuple[Site, int, int]:
+    """Let a job claim two nodes, of which the second is lost, while a borrower waits for the first."""
+    site = Site()
+    site.node(2, count=2)
+    owner, borrower = site.team(4), site.team()
+    site.cordon(2, NodeState.LOST)
+    job = site.waits(owner, 2, gang=2, minutes=5, limit=10)
+    site.claims_on(job, 1, 2, length=10 * MINUTE)
+    other = site.waits(borrower, 2, gang=1, minutes=60, limit=10)
+    return site, job, other
+
+
+def test_when_a_claim_ends_that_waits_for_a_lost_node_nobody_knows() -> None:
+    site, job, other = lacking_a_node()
+
+    outcome = site.decide().outcome
+
+    assert [claim.job for claim in outcome.claims] == [job]
+    assert [(hold.job, hold.at) for hold in outcome.holds] == [(other, None)]
+    assert outcome.idle[0] == (job, 2)
+
+
+def test_nobody_has_yet_to_go_for_a_claim_while_it_waits_for_a_lost_node() -> None:
+    site, *_ = lacking_a_node()
+    guest = site.runs(2, 1, units=2)
+    pending = Victim(attempt=guest, placed=(Placed(group=0, node=1, tasks=1),))
+    site.claims[0] = replace(site.claims[0], pending=(pending,))
+
+    lost = site.decide()
+    site.cordon(2, NodeState.READY)
+    back = site.decide()
+
+    assert (lost.victims(), lost.outcome.claims[0].pending) == ([], (pending,))
+    assert back.victims() == [guest]
