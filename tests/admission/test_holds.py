@@ -78,10 +78,11 @@ def test_a_more_urgent_job_that_may_hold_from_now_on_does_so_before_others_of_it
     site.holds_on(less, 1, at=NOW + HOUR)
     urgent = site.waits(team, 4, gang=1, minutes=30, limit=60, priority=2)
     site.waits(team, 2, gang=1, minutes=1, limit=120, priority=2)
+    site.waits(team, 4, gang=1, minutes=31, limit=60, priority=-1)
 
     decided = site.decide()
 
-    # The last is more urgent than the first, whose hold does not bind it, but not than the second.
+    # The third is more urgent than the first, whose hold does not bind it, but not than the second.
     assert decided.started() == []
     assert planned(decided)[urgent] == (NOW + HOUR, [1])
 

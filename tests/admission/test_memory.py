@@ -54,6 +54,29 @@ def test_a_class_that_has_gone_is_no_part_of_the_mix_any_more(used: tuple[int, i
     assert after == decide(site.world(), site.heads())
 
 
+def test_two_attempts_of_one_number_both_count() -> None:
+    site, memory = Site(), Memory()
+    site.node(8)
+    team = site.team(8)
+    for units in (3, 4):
+        site.runs(team, 1, units=units)
+    site.attempts[1] = replace(site.attempts[1], id=site.attempts[0].id)
+    site.waits(team, 2, gang=1)
+
+    assert both(site, memory) == [(Code.NO_FREE_CAPACITY, 2)]
+
+
+def test_an_attempt_without_tasks_counts_for_nobody() -> None:
+    site, memory = Site(), Memory()
+    site.node(8)
+    team, other = site.team(per_user_limit=2), site.team(8)
+    site.runs(team)
+    site.runs(other, 1, units=7)
+    site.waits(team, 2, gang=1)
+
+    assert both(site, memory) == [(Code.NO_FREE_CAPACITY, 2)]
+
+
 def test_a_planned_start_follows_the_end_of_what_runs() -> None:
     site, memory = Site(), Memory()
     site.node(8)

@@ -162,6 +162,25 @@ def test_all_claimants_of_a_person_start_elsewhere_where_other_gpus_are_free() -
     assert decided.outcome.claims == ()
 
 
+def test_who_is_sent_on_finds_nothing_and_claims_does_so_for_its_own_user() -> None:
+    site = Site()
+    own, other = site.flavor("own"), site.flavor("other")
+    site.node(2, flavor=own)
+    site.node(2, flavor=other)
+    team, owner = (
+        site.team(quotas=(Quota(flavor=own, guaranteed=2),)),
+        site.team(quotas=(Quota(flavor=other, guaranteed=2),)),
+    )
+    victim = site.runs(site.team(quotas=()), 1, units=2, flavor=own, grace=MINUTE)
+    job = site.waits(team, 2, gang=1, flavors=(own, other), minutes=2, user=7)
+    first = site.waits(owner, 2, gang=1, flavors=(other,), minutes=1)
+
+    decided = site.decide()
+
+    assert (decided.started(), decided.victims()) == ([first], [victim])
+    assert [(row.job, row.user) for row in decided.outcome.claims] == [(job, 7)]
+
+
 def test_a_second_job_takes_from_the_rest_of_an_attempt_of_its_own_team() -> None:
     site = Site()
     site.node(3)

@@ -71,6 +71,16 @@ def test_a_firm_job_larger_than_its_team_and_the_pools_above_cover_is_permanent(
     assert (decided.code(job), decided.numbers(job)["limit"]) == (Code.EXCEEDS_MAX, 5)
 
 
+def test_where_a_limit_binds_people_of_whom_none_uses_anything_yet_room_is_the_reason() -> None:
+    site = Site()
+    site.node(2)
+    team, other = site.team(per_user_limit=2), site.team(2)
+    site.runs(other, 1, units=2)
+    job = site.waits(team, 2, gang=1)
+
+    assert site.decide().code(job) is Code.NO_FREE_CAPACITY
+
+
 def test_one_task_beyond_a_users_limit_is_permanent() -> None:
     site = Site()
     site.node(8)
