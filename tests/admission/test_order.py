@@ -197,6 +197,17 @@ def test_the_ranking_names_units_ahead_and_leaves_permanent_ones_out() -> None:
     assert site.ranking(flavor=2) == ()
 
 
+def test_a_job_ranks_among_those_of_the_first_gpu_type_on_which_it_could_ever_start() -> None:
+    site = Site()
+    small, large = site.flavor("small"), site.flavor("large")
+    site.node(2, flavor=small)
+    site.node(4, flavor=large)
+    job = site.waits(site.team(), 4, gang=1, flavors=(small, large))
+
+    assert [row.job for row in site.ranking(flavor=large)] == [job]
+    assert site.ranking(flavor=small) == ()
+
+
 def test_the_ranking_meets_short_guarantees_evenly() -> None:
     site = Site()
     site.node(8, count=2)
