@@ -22,15 +22,16 @@ class Thing:
     """The object of a wave: not ``seen`` and yet not ``gone`` is unknown.
 
     One that is gone is ``seen`` as it was last. ``back``: the object that people made, while it is no wave's.
-    ``failed_pods``: a pod of it has failed by itself, ``failed_tasks``: one of a task, and no launcher or head,
-    ``lost_pods``: somebody deleted one, ``disrupted``: Kubernetes took one away (a drain, a taint, a node under
-    pressure) that was not made anew.
+    ``failed_pods``: a pod of it has failed by itself, ``failed_tasks``: one of a task, ``fault``: how one failed that
+    is no task, such as a launcher or a head, ``lost_pods``: somebody deleted one, ``disrupted``: Kubernetes took one
+    away (a drain, a taint, a node under pressure) that was not made anew.
     """
 
     seen: WaveSeen | None
     gone: bool
     failed_pods: bool
     failed_tasks: bool = False
+    fault: str = ""
     lost_pods: bool = False
     disrupted: bool = False
     back: Offer | None = None
@@ -142,10 +143,11 @@ def _failed(
         told = with_pod(before, pod, node=node, admitted=admitted, now=now)
         if told.state is TaskState.FAILED:
             return told
-    said = (thing.seen.message if thing.seen else "", before.message if before.reason in TAKEN else "")
-    message = "; ".join(filter(None, said))
+    said = thing.seen.message if thing.seen else ""
+    taken = before.message if before.reason in TAKEN else ""
+    message = "; ".join(filter(None, (said, thing.fault, taken)))
     state = TaskState.STOPPED if thing.failed_tasks else TaskState.FAILED
-    reason = message.partition(":")[0][:60] or Trouble.TASK_FAILED
+    reason = (said or taken).partition(":")[0][:60] or Trouble.TASK_FAILED
     return replace(_named(before, pod), state=state, ended_at=now, reason=reason, message=message)
 
 

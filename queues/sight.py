@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 
 from clusters.port import PodPhase, PodSeen, WaveSeen
+from clusters.raw import UNCOUNTED
 from queues import managed
 from queues.limits import run_ends_at
 from queues.models import Task, Wave
@@ -151,12 +152,14 @@ def _see_managed(
 ) -> dict[int, TaskNow]:
     """See the tasks of an object that people wrote; one whose node is lost has lost its place there too."""
     parted = view.lost(str(wave.uid))
+    failed = [pod for pod in pods if _failed_by_itself(pod)]
     thing = managed.Thing(
         seen=objects[0] if objects else parted,
         back=view.offers.get(wave.job.object_uid or ""),
         gone=not objects and (parted is not None or (_is_shown(wave, view) and _is_seen(wave, view))),
-        failed_pods=any(map(_failed_by_itself, pods)),
+        failed_pods=bool(failed),
         failed_tasks=any(map(_failed_by_itself, found.values())),
+        fault=next((_fault(pod) for pod in failed if pod.group >= UNCOUNTED), ""),
         lost_pods=any(pod.phase is PodPhase.FAILED and pod.leaving for pod in pods)
         or not {task.pod_uid for task in tasks if task.pod_uid} <= {pod.uid for pod in pods},
         disrupted=any(task.reason in TAKEN for task in tasks)
@@ -178,6 +181,11 @@ def _see_managed(
 
 def _failed_by_itself(pod: PodSeen) -> bool:
     return pod.phase is PodPhase.FAILED and not pod.leaving and pod.end_reason not in DISRUPTED
+
+
+def _fault(pod: PodSeen) -> str:
+    code = "" if pod.exit_code is None else f" with exit code {pod.exit_code}"
+    return f"{pod.name} failed{code}"
 
 
 def _lost_node(task: Task, pod: PodSeen | None, node: int | None, places: Places) -> str | None:

@@ -159,5 +159,7 @@ def test_an_object_whose_launcher_failed_by_itself_has_failed_and_is_not_run_aga
 
     job = Job.objects.get()
     assert (before, job.next_state or job.state) == ("running", "failed")
-    assert {task.message for task in wave.tasks.all()} == {said}
+    assert set(wave.tasks.values_list("reason", "message")) == {
+        ("MPIJobFailed", f"{said}; launcher failed with exit code 1")
+    }
     assert not job.events.filter(type="interrupted").exists()
