@@ -12,6 +12,9 @@ use_profile()
 LONG = ("tests/test_newcomer_run.py", "tests/loop/test_killed.py", "tests/journeys/test_access.py")
 
 
+# What stops everything that the tests of its module share comes last there.
+STOPS = ("test_a_signal_ends_everything_a_new_start_goes_on_and_even_kill_9_leaves_nothing",)
+
 # Whoever asks for one of these needs the real control plane, whatever the test says of itself.
 REAL = {"cluster_under_test", "kubernetes", "kubernetes_site", "plane"}
 
@@ -26,6 +29,12 @@ def pytest_mark_what_needs_the_real_control_plane(items: list[pytest.Item]) -> N
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    # In its own place, so that what all tests of a module share is not stopped and started again for those behind it.
+    for name in {item.path for item in items if item.name in STOPS}:
+        places = [place for place, item in enumerate(items) if item.path == name]
+        own = sorted((items[place] for place in places), key=lambda item: item.name in STOPS)
+        for place, item in zip(places, own, strict=True):
+            items[place] = item
 
 
 @pytest.fixture(scope="session")

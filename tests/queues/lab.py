@@ -5,12 +5,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from django.contrib.auth.hashers import make_password
+
 from queues import services, steps
 from queues.models import ClusterState, Job, Node, PriorityClass, Queue, Task, TaskGroup, Wave
 from queues.states import JobState, TaskState, WaveState
 from tenants.models import Flavor, GlobalRole, Membership, Quota, Role, Team, User
 from tenants.permissions import Actor
 
+NO_PASSWORD = make_password(None)
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
@@ -21,26 +24,45 @@ class Lab:
     """Teams nlp and cv below ai, bio below life; ann and art in nlp, carl in cv; lea leads nlp, root is admin."""
 
     def __init__(self) -> None:
-        self.ai = team("ai")
-        self.life = team("life")
-        self.nlp = team("nlp", parent=self.ai)
-        self.cv = team("cv", parent=self.ai)
-        self.bio = team("bio", parent=self.life)
-        for name, value in (("low", -1), ("normal", 0), ("high", 1)):
-            PriorityClass.objects.create(name=name, value=value)
-        self.h100 = flavor("h100", installed=32)
-        self.l40s = flavor("l40s", installed=16)
-        for owner, guaranteed in ((self.nlp, 16), (self.cv, 8), (self.bio, 8)):
-            Quota.objects.create(team=owner, flavor=self.h100, guaranteed=guaranteed)
+        """Write each kind of row in one statement: some thousand tests begin with this."""
+        self.ai, self.life = Team.objects.bulk_create([_team("ai"), _team("life")])
+        below = (("nlp", self.ai), ("cv", self.ai), ("bio", self.life))
+        self.nlp, self.cv, self.bio = leaves = Team.objects.bulk_create([_team(name, parent) for name, parent in below])
+        Queue.objects.bulk_create(
+            Queue(team=row, name="default", created_at=NOW) for row in (self.ai, self.life, *leaves)
+        )
+        PriorityClass.objects.bulk_create(
+            PriorityClass(name=name, value=value) for name, value in (("low", -1), ("normal", 0), ("high", 1))
+        )
+        self.h100, self.l40s = Flavor.objects.bulk_create([_flavor("h100", 32), _flavor("l40s", 16)])
+        Quota.objects.bulk_create(
+            Quota(team=row, flavor=self.h100, guaranteed=units) for row, units in zip(leaves, (16, 8, 8), strict=True)
+        )
         self.cluster = ClusterState.objects.create(name="default", heard_at=NOW, listed_at=NOW)
-        self.nodes = [node(self.cluster, f"h{number}", self.h100, rack=f"r{number % 2}") for number in range(4)]
-        self.nodes += [node(self.cluster, f"l{number}", self.l40s, rack="r9") for number in range(2)]
-        self.ann, self.art = member("ann", self.nlp), member("art", self.nlp)
-        self.vic = member("vic", self.nlp, Role.VIEWER)
-        self.lea = member("lea", self.nlp, Role.LEAD)
-        self.carl = member("carl", self.cv)
-        self.root = Actor(user=User.objects.create_user("root", global_role=GlobalRole.ADMIN))
-        self.auditor = Actor(user=User.objects.create_user("audrey", global_role=GlobalRole.AUDITOR))
+        self.nodes = Node.objects.bulk_create(
+            [
+                *(_node(self.cluster, f"h{number}", self.h100, rack=f"r{number % 2}") for number in range(4)),
+                *(_node(self.cluster, f"l{number}", self.l40s, rack="r9") for number in range(2)),
+            ]
+        )
+        self._people()
+
+    def _people(self) -> None:
+        roles = {"ann": Role.MEMBER, "art": Role.MEMBER, "vic": Role.VIEWER, "lea": Role.LEAD, "carl": Role.MEMBER}
+        users = User.objects.bulk_create(
+            [
+                *(User(username=name, password=NO_PASSWORD) for name in roles),
+                User(username="root", password=NO_PASSWORD, global_role=GlobalRole.ADMIN),
+                User(username="audrey", password=NO_PASSWORD, global_role=GlobalRole.AUDITOR),
+            ]
+        )
+        Membership.objects.bulk_create(
+            Membership(user=user, team=self.cv if user.username == "carl" else self.nlp, role=role, created_at=NOW)
+            for user, role in zip(users, roles.values(), strict=False)
+        )
+        self.ann, self.art, self.vic, self.lea, self.carl, self.root, self.auditor = (
+            Actor(user=user) for user in users
+        )
 
     def submit(self, by: Actor | None = None, **changes: Any) -> Job:  # noqa: ANN401  fields of a spec
         """Submit a job of ``compact`` with changes."""
@@ -126,17 +148,34 @@ class Lab:
 
 
 def team(name: str, parent: Team | None = None) -> Team:
-    row = Team.objects.create(name=name, title=name.upper(), parent=parent, created_at=NOW)
+    row = _team(name, parent)
+    row.save()
     Queue.objects.create(team=row, name="default", created_at=NOW)
     return row
 
 
+def _team(name: str, parent: Team | None = None) -> Team:
+    return Team(name=name, title=name.upper(), parent=parent, created_at=NOW)
+
+
 def flavor(name: str, *, installed: int) -> Flavor:
-    return Flavor.objects.create(name=name, installed=installed, usable=installed, created_at=NOW)
+    row = _flavor(name, installed)
+    row.save()
+    return row
+
+
+def _flavor(name: str, installed: int) -> Flavor:
+    return Flavor(name=name, installed=installed, usable=installed, created_at=NOW)
 
 
 def node(cluster: ClusterState, name: str, kind: Flavor, *, units: int = 8, rack: str = "r0") -> Node:
-    return Node.objects.create(
+    row = _node(cluster, name, kind, units=units, rack=rack)
+    row.save()
+    return row
+
+
+def _node(cluster: ClusterState, name: str, kind: Flavor, *, units: int = 8, rack: str = "r0") -> Node:
+    return Node(
         cluster=cluster,
         name=name,
         flavor=kind,
