@@ -1,6 +1,6 @@
 """Nodes as the rules see them, kept from one snapshot to the next: only those that changed are read again."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from django.conf import settings
@@ -10,13 +10,15 @@ from django.db.models.expressions import RawSQL
 
 from clusters.names import LABEL_CLUSTER
 from queues.admission.world import Node, NodeState
-from queues.models import ClusterState, Task
 from queues.models import Node as StoredNode
+from queues.models import Task
 from queues.states import TASK_HOLDING
 
 Key = tuple[object, ...]
 """What nodes depend on beside their rows: levels, and which clusters there are and are away."""
 
+# Its answer is one value, for ``levels_and``.
+CLUSTERS = "SELECT json_agg(json_build_array(id, name, away) ORDER BY id) FROM queues_clusterstate"
 _UNDER = "SELECT DISTINCT node_id FROM queues_task WHERE wave_id = ANY(%s) AND state = ANY(%s)"
 
 
@@ -29,14 +31,19 @@ class Machines(NamedTuple):
     listed: tuple[Node, ...]
 
 
-def machines(before: Machines | None = None, nodes: Collection[int] = (), waves: Collection[int] = ()) -> Machines:
+def levels_and(clusters: Sequence[Sequence[object]] | None) -> Key:
+    """Return what nodes depend on beside their rows; ``clusters`` is the answer to ``CLUSTERS``."""
+    return (*settings.TIDEGATE_LEVELS.values(), *(tuple(row) for row in clusters or ()))
+
+
+def machines(
+    key: Key, before: Machines | None = None, nodes: Collection[int] = (), waves: Collection[int] = ()
+) -> Machines:
     """Return the nodes of a flavor: those that are there, and those that have left with tasks of ours.
 
-    After ``before`` only the ``nodes`` that changed are read, and those that ``waves`` which changed may have left or
-    come to.
+    ``key`` are the levels and clusters. After ``before`` only the ``nodes`` that changed are read, and those that
+    ``waves`` which changed may have left or come to.
     """
-    clusters = ClusterState.objects.order_by("id").values_list("id", "name", "away")
-    key: Key = (*settings.TIDEGATE_LEVELS.values(), *clusters)
     if before is None or before.key != key:
         found, gone = _read(None)
         return Machines(found, gone, key, tuple(found.values()))

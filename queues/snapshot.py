@@ -23,7 +23,7 @@ from queues.classes import ask_from_json
 from queues.fingerprint import Marks
 from queues.heads import StoredHeads
 from queues.holdings import Holdings, holdings
-from queues.machines import Machines, machines
+from queues.machines import CLUSTERS, Key, Machines, levels_and, machines
 from queues.models import JobClass as StoredClass
 from queues.settled import Settled
 from queues.waiting import First, first, milliseconds
@@ -100,10 +100,11 @@ def digest(snapshot: Snapshot) -> str:
 _nodes_marks, _attempts_marks, _heads_marks, _classes_marks = Marks(), Marks(), Marks(), Marks()
 
 
-# What changed, by which rules, and of what there are rows: asked for together.
+# What changed, by which rules, of what there are rows, and which clusters: asked for together.
 _LOOK = f"""
-SELECT looked.*, rules.*, promised.*
+SELECT looked.*, rules.*, promised.*, clusters.*
 FROM ({changes.LOOK}) looked CROSS JOIN ({settled.VERSION}) rules CROSS JOIN ({promises.THERE}) promised
+    CROSS JOIN ({CLUSTERS}) clusters
 """  # noqa: S608  constants only
 
 
@@ -113,17 +114,18 @@ def _read(before: _Kept | None, now: datetime) -> tuple[_Kept, promises.There]:
     with connection.cursor() as cursor:
         since = changes.since(last, at=at)
         cursor.execute(_LOOK, {"before": since, "minute_ago": now - promises.MINUTE})
-        *looked, version, claims, holds, idle, evictions, resting = cursor.fetchone()
+        *looked, version, claims, holds, idle, evictions, resting, clusters = cursor.fetchone()
     seen, changed = changes.compare(last, looked, at=at)
     there = promises.There(claims, holds, idle, evictions, resting)
-    return _keep(before, seen, changed, settled.settled(str(version))), there
+    key = levels_and(clusters)
+    return _keep(before, seen, changed, settled.settled(str(version)), key), there
 
 
-def _keep(before: _Kept | None, seen: Seen, changed: Changed | None, rules: Settled) -> _Kept:
+def _keep(before: _Kept | None, seen: Seen, changed: Changed | None, rules: Settled, key: Key) -> _Kept:
     """Return ``before`` with what changed read again, or everything."""
     if before is None or changed is None:
         heads = first(rules.start_limits)
-        return _Kept(seen, rules, heads, _classes(heads), holdings(), machines())
+        return _Kept(seen, rules, heads, _classes(heads), holdings(), machines(key))
     heads = first(rules.start_limits, before.first, changed.classes)
     return _Kept(
         # It is as old as what was read at once.
@@ -133,7 +135,7 @@ def _keep(before: _Kept | None, seen: Seen, changed: Changed | None, rules: Sett
         before.classes if heads.waiting.keys() == before.first.waiting.keys() else _classes(heads, before.classes),
         # Attempts know their queue.
         holdings(before.holdings, changed.waves, changed.jobs) if rules is before.settled else holdings(),
-        machines(before.machines, changed.nodes, changed.waves),
+        machines(key, before.machines, changed.nodes, changed.waves),
     )
 
 

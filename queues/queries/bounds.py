@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from queues.admission.bound import Bound, bound
 from queues.admission.world import Standing
-from queues.models import Hold, Job
+from queues.models import Job
 from queues.queries.rows.reasons import BoundRow
 from queues.snapshot import Snapshot
 from queues.waiting import moment, waiting_of
@@ -25,7 +25,7 @@ def bound_of(job: Job, seen: Snapshot, flavor: int, kind: str) -> BoundRow | Non
     row = waiting_of(job)
     if not job.ready or row.job_class not in classes:
         return None
-    hold = Hold.objects.filter(job=job).first()
+    hold = next((hold for hold in seen.world.holds if hold.job == job.id), None)
     found = bound(seen.world, seen.heads, row, flavor)
     if found is None:
         return None
@@ -34,7 +34,7 @@ def bound_of(job: Job, seen: Snapshot, flavor: int, kind: str) -> BoundRow | Non
     moved = hold.moved if hold else ""
     return BoundRow(
         standing=standing.value,
-        planned_at=hold.starts_at if hold else None,
+        planned_at=None if hold is None or hold.at is None else moment(hold.at),
         moved=moved,
         holds_from=moment(found.eligible),
         before=found.before,

@@ -1,8 +1,9 @@
 """What there is and who holds it, added up: a world without jobs, small however many there are."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 
 from django.db import connection, transaction
 from django.db.models import F, Q, Sum
@@ -13,6 +14,9 @@ from queues.models import Task
 from queues.states import TASK_HOLDING
 from tenants.models import Team as StoredTeam
 from tenants.queries import kinds
+
+NodeValues = tuple[int, str, int, int | None, int, int, datetime | None, bool]
+"""Id, name, cluster, flavor, units, outside units and when it left, and whether new tasks may come."""
 
 
 @contextmanager
@@ -26,13 +30,16 @@ def one_moment() -> Iterator[None]:
         yield
 
 
-def estate(*, by_wave: bool = False) -> World:
+def estate(*, by_wave: bool = False, there: Iterable[StoredNode] | None = None) -> World:
     """Return flavors, teams with quotas, machines, and what each team holds on each of them, in four statements.
 
-    ``by_wave``: each wave is an attempt with its id; else all that a team holds of a flavor is one.
+    ``by_wave``: each wave is an attempt with its id; else all that a team holds of a flavor is one. ``there`` are the
+    machines with their cluster, where they are read already.
     """
     attempts = _waves() if by_wave else _attempts()
-    return World(now=0, flavors=_flavors(), teams=_teams(), nodes=tuple(_nodes()), attempts=tuple(attempts))
+    rows = _nodes() if there is None else map(_values, there)
+    nodes = tuple(_node(*row) for row in rows if row[3] is not None)
+    return World(now=0, flavors=_flavors(), teams=_teams(), nodes=nodes, attempts=tuple(attempts))
 
 
 def _flavors() -> tuple[Flavor, ...]:
@@ -55,26 +62,41 @@ def _teams() -> tuple[Team, ...]:
     )
 
 
-def _nodes() -> Iterator[Node]:
+def _nodes() -> Iterable[NodeValues]:
     usable = Q(ready=True, cordoned=False, tainted=False, gone_at=None, cluster__away=False)
     held = Task.objects.filter(state__in=sorted(TASK_HOLDING)).values("node")
     there = StoredNode.objects.filter(Q(gone_at=None) | Q(id__in=held), flavor__isnull=False)
     columns = ("id", "name", "cluster_id", "flavor_id", "units", "outside_units", "gone_at")
-    for pk, name, cluster, flavor, units, outside, gone_at, can_take in (
-        there.annotate(can_take=usable).order_by("id").values_list(*columns, "can_take")
-    ):
-        yield Node(
-            id=pk,
-            name=name,
-            cluster=cluster,
-            flavor=flavor or 0,
-            # What has left has no units any more, only what tasks still hold there.
-            units=units if gone_at is None else 0,
-            cpu=0,
-            memory=0,
-            state=NodeState.READY if can_take else NodeState.LOST,
-            outside_units=outside,
-        )
+    return there.annotate(can_take=usable).order_by("id").values_list(*columns, "can_take")
+
+
+def _values(row: StoredNode) -> NodeValues:
+    facts = (row.id, row.name, row.cluster_id, row.flavor_id, row.units, row.outside_units, row.gone_at)
+    return (*facts, row.usable and not row.cluster.away)
+
+
+def _node(
+    pk: int,
+    name: str,
+    cluster: int,
+    flavor: int | None,
+    units: int,
+    outside: int,
+    gone_at: datetime | None,
+    can_take: bool,  # noqa: FBT001  a row
+) -> Node:
+    return Node(
+        id=pk,
+        name=name,
+        cluster=cluster,
+        flavor=flavor or 0,
+        # What has left has no units any more, only what tasks still hold there.
+        units=units if gone_at is None else 0,
+        cpu=0,
+        memory=0,
+        state=NodeState.READY if can_take else NodeState.LOST,
+        outside_units=outside,
+    )
 
 
 def _attempts() -> Iterator[Attempt]:

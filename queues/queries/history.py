@@ -108,7 +108,7 @@ def attempts(by: Actor, uid: UUID, *, tasks: int = 500) -> tuple[AttemptRow, ...
     if any(task.ended_at for some in inside.values() for task in some):
         kept |= set(KeptLog.objects.filter(task__wave__job=job).exclude(text="").values_list("task_id", flat=True))
     found: dict[int, list[WaveRow]] = defaultdict(list)
-    now = borrowed_by([job.team_id] if any(wave.state in HOLDING for wave in waves) else []).of_wave
+    now = borrowed_by(job.team_id) if any(wave.state in HOLDING for wave in waves) else {}
     for wave in waves:
         count, units = totals.get(wave.id, (0, 0))
         row = _wave(wave, inside[wave.id], units=units, count=count, names=names, kept=kept)

@@ -162,7 +162,7 @@ def job(by: Actor, uid: UUID, *, now: datetime, position: bool = True) -> JobDet
     # Surplus ends with its minimum.
     firsts = [wave for wave in waves if not wave.surplus]
     ends = [limits.run_ends_at(wave) for wave in firsts]
-    borrowed = borrowed_by([found.team_id] if firsts else []).of_wave
+    borrowed = borrowed_by(found.team_id) if firsts else {}
     return JobDetail(
         row=_row(
             found,

@@ -172,9 +172,16 @@ def _other(pod: Mapping[str, Any]) -> OutsidePod:
 
 
 @once
+def nodes_known() -> tuple[Node, ...]:
+    """Return the machines that are there, or on which tasks still hold units, with cluster and GPU type, by id."""
+    held = Task.objects.filter(state__in=sorted(TASK_HOLDING)).values("node")
+    known = Node.objects.filter(Q(gone_at=None) | Q(id__in=held)).select_related("cluster", "flavor")
+    return tuple(known.defer("others").order_by("id"))
+
+
 def nodes_there() -> tuple[Node, ...]:
     """Return the machines that are there with their cluster and GPU type, in order of id."""
-    return tuple(Node.objects.filter(gone_at=None).select_related("cluster", "flavor").order_by("id"))
+    return tuple(row for row in nodes_known() if row.gone_at is None)
 
 
 def why_unusable(node: Node) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from queues import snapshot, wording
 from queues.admission.quota import Line, in_use
@@ -42,7 +42,7 @@ def queue_order(by: Actor, flavor: str, *, now: datetime, limit: int = 200, team
     line = ranks.line(kind.id, now=now, limit=limit)
     free = sum(free_blocks(line.world, kind.id))
     waits = [row for (_, of_flavor), row in waiting().items() if of_flavor == kind.id]
-    ranked, never = _ranked_jobs(line.ranks), _never(by, kind.id, team)
+    ranked, never = _jobs_shown(line.ranks, _never(by, kind.id, team))
     teams = {row.id for row in teams_seen(by, Permission.VIEW_JOB)}
     shown = [*(job for job in ranked.values() if job.team_id in teams), *never]
     reasons = Reasons([*ranked.values(), *never], by, now)
@@ -105,10 +105,15 @@ def _flavor(name: str) -> Flavor:
     return flavors[name]
 
 
-def _ranked_jobs(ranks: Iterable[Rank]) -> dict[int, Job]:
-    """Return the jobs of an order; one that has begun to run meanwhile is left out."""
-    found = Job.objects.filter(id__in=[rank.job for rank in ranks], waiting_tasks__gt=0).order_by("id")
-    return {job.id: job for job in found.select_related(*SHOWN_WITH, "job_class").defer("spec")}
+def _jobs_shown(ranks: Iterable[Rank], never: QuerySet[Job]) -> tuple[dict[int, Job], list[Job]]:
+    """Return the jobs of an order and those that can never start, read together.
+
+    One that has begun to run meanwhile is left out.
+    """
+    ids = {rank.job for rank in ranks}
+    found = Job.objects.filter(Q(id__in=ids) | Q(id__in=never.values("id")), waiting_tasks__gt=0).order_by("id")
+    rows = list(found.select_related(*SHOWN_WITH, "job_class").defer("spec"))
+    return {job.id: job for job in rows if job.id in ids}, [job for job in rows if job.id not in ids]
 
 
 def _ranked(
@@ -131,14 +136,14 @@ def _ranked(
             )
 
 
-def _never(by: Actor, flavor: int, team: str) -> list[Job]:
+def _never(by: Actor, flavor: int, team: str) -> QuerySet[Job]:
     """Return the visible jobs that can never start as they are."""
     never = Verdict.objects.filter(job_class=OuterRef("job_class"), user=None, permanent=True)
     wanted = TaskGroup.objects.filter(job=OuterRef("id"), flavors__contains=[flavor])
     found = Job.objects.visible_to(by).filter(Exists(never), Exists(wanted), state=JobState.QUEUED)
     if team:
         found = found.filter(team__name=team)
-    return list(found.select_related(*SHOWN_WITH).defer("spec").order_by("id")[:MOST_PERMANENT])
+    return found.order_by("id")[:MOST_PERMANENT]
 
 
 def _needs(job: Job, groups: list[TaskGroup], flavor: int) -> int:

@@ -1,17 +1,17 @@
 """The first page: is there room, who uses what, is anything wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef, Q, Subquery
 
-from queues.models import ClusterState, Decision, Job, Verdict
+from queues.models import ClusterState, Decision, Job, Node, Verdict
 from queues.queries.bars import bars_of, numbers_of
 from queues.queries.estate import estate, one_moment
 from queues.queries.history import events
 from queues.queries.inventory import drift
 from queues.queries.loans import loans_of
-from queues.queries.nodes import nodes_there, why_unusable
+from queues.queries.nodes import nodes_known, why_unusable
 from queues.queries.reasons import Reasons
 from queues.queries.rows.machines import ClusterRow, Freshness
 from queues.queries.rows.overview import Attention, Overview
@@ -26,13 +26,14 @@ LONG_START = timedelta(minutes=5)
 def overview(by: Actor, *, now: datetime) -> Overview:
     """Return the first page: numbers of each flavor, bars of the visible teams, what needs attention, last changes."""
     with one_moment():
-        world, waits = estate(), waiting()
+        known = nodes_known()
+        world, waits = estate(there=known), waiting()
     fresh = freshness()
     return Overview(
         flavors=numbers_of(world, waits),
         bars=tuple(bars_of(world, waits, by)),
         loans=loans_of(world, by),
-        attention=tuple(_attention(by, fresh, now)),
+        attention=tuple(_attention(by, fresh, [row for row in known if row.gone_at is None], now)),
         changes=events(by, limit=SHOWN, newest_first=True),
         freshness=fresh,
         as_of=now,
@@ -63,26 +64,26 @@ def freshness() -> Freshness:
     )
 
 
-def _attention(by: Actor, fresh: Freshness, now: datetime) -> Iterator[Attention]:
+def _attention(by: Actor, fresh: Freshness, there: Sequence[Node], now: datetime) -> Iterator[Attention]:
     for cluster in fresh.clusters:
         if cluster.unreachable_since is not None:
             text = f"Cluster {cluster.name} does not answer. {cluster.error}".strip()
             yield Attention(kind="cluster", text=text, since=cluster.unreachable_since, cluster=cluster.name)
-    yield from _nodes()
+    yield from _nodes(there)
     if can(by, Permission.VIEW_DECISIONS):
-        yield from _drift(by)
+        yield from _drift(by, there)
     yield from _jobs(by, now)
 
 
-def _nodes() -> Iterator[Attention]:
-    sick = [row for row in nodes_there() if row.flavor_id is not None and not row.usable and not row.cluster.away]
+def _nodes(there: Iterable[Node]) -> Iterator[Attention]:
+    sick = [row for row in there if row.flavor_id is not None and not row.usable and not row.cluster.away]
     for node in sorted(sick, key=lambda row: (-row.changed_at.timestamp(), row.id))[:SHOWN]:
         text = f"{node.name}: {why_unusable(node)}"
         yield Attention(kind="node", text=text, since=node.changed_at, node=node.name, cluster=node.cluster.name)
 
 
-def _drift(by: Actor) -> Iterator[Attention]:
-    for row in drift(by, among=nodes_there())[:SHOWN]:
+def _drift(by: Actor, there: Iterable[Node]) -> Iterator[Attention]:
+    for row in drift(by, among=there)[:SHOWN]:
         yield Attention(
             kind="drift", text=f"{row.node}: {row.text}", since=row.since, node=row.node, cluster=row.cluster
         )
