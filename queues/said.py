@@ -7,6 +7,7 @@ decisions write them, one at a time under the loop's lock.
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from operator import is_
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -48,12 +49,24 @@ class _Left(NamedTuple):
     teams: dict[str, list[int]]
 
 
+class _Split(NamedTuple):
+    """A reason, all that a row would say of it, what stays of that, and what is left of which GPU type."""
+
+    reason: Reason
+    whole: _Told
+    stays: _Told
+    flavor: str = ""
+    left: tuple[int, ...] = ()
+
+
 class _Known(NamedTuple):
-    """What was said up to a cycle."""
+    """What was said up to a cycle; ``said`` and ``reasons`` (by identity) are those that this process said itself."""
 
     cycle: int | None
     rows: dict[Key, _Row]
     left: dict[str, _Left]
+    said: tuple[Said, ...] | None = None
+    reasons: Mapping[int, _Split] = MappingProxyType({})
 
 
 class _Memory:
@@ -67,11 +80,14 @@ def keep(verdicts: Iterable[Said], teams: Mapping[int, int] = NOBODY, *, now: da
 
     ``teams`` gives the team of each class; without it a verdict keeps all its numbers to itself.
     """
-    before = _before(cycle)
+    before, every = _before(cycle), tuple(verdicts)
+    if before.said is not None and len(every) == len(before.said) and all(map(is_, every, before.said)):
+        transaction.on_commit(lambda: setattr(_Memory, "known", before._replace(cycle=cycle)))
+        return 0
     after: dict[Key, _Row] = {}
     changed: list[Verdict] = []
-    reasons = _Reasons()
-    for said in verdicts:
+    reasons = _Reasons(before.reasons)
+    for said in every:
         key = (said.job_class, said.user, said.job)
         told, old = reasons.told(said.reason, teams.get(said.job_class)), before.rows.get(key)
         if old is not None and old.told == told:
@@ -87,7 +103,7 @@ def keep(verdicts: Iterable[Said], teams: Mapping[int, int] = NOBODY, *, now: da
         key = (row.job_class_id, row.user_id, row.job_id)
         after[key] = after[key]._replace(id=row.id)
     left = _keep_left(before.left, reasons.left)
-    transaction.on_commit(lambda: setattr(_Memory, "known", _Known(cycle, after, left)))
+    transaction.on_commit(lambda: setattr(_Memory, "known", _Known(cycle, after, left, every, reasons.known)))
     return len(changed) + len(gone)
 
 
@@ -97,41 +113,38 @@ def forget() -> None:
 
 
 class _Reasons:
-    """Splits reasons into what stays and what is left, each reason once: many verdicts share one."""
+    """Splits reasons into what stays and what is left, each once: many verdicts share one, from cycle to cycle."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Mapping[int, _Split]) -> None:
         self.left: dict[str, _Left] = {}
-        self._told: dict[int, tuple[Reason, _Told, _Told]] = {}
-        self._spare: dict[int, tuple[str, list[int]]] = {}
+        self.known: dict[int, _Split] = {}
+        self._before = before
         self._same: dict[_Told, _Told] = {}
 
     def told(self, reason: Reason, team: int | None) -> _Told:
         """Return what the row of a verdict of a team's class says, and note what is left to the team."""
-        found = self._told.get(id(reason))
+        found = self.known.get(id(reason))
         if found is None:
-            found = self._told[id(reason)] = self._split(reason)
+            # A reason lives as long as its split, so that no other one can have its identity.
+            found = self.known[id(reason)] = self._before.get(id(reason)) or self._split(reason)
+            if found.flavor and found.flavor not in self.left:
+                self.left[found.flavor] = _Left(found.left[0], found.left[1], {})
         if team is None:
-            return found[1]
-        spare = self._spare.get(id(reason))
-        if spare is not None:
-            self.left[spare[0]].teams[str(team)] = spare[1]
-        return found[2]
+            return found.whole
+        if found.flavor:
+            self.left[found.flavor].teams[str(team)] = [*found.left[2:]]
+        return found.stays
 
-    def _split(self, reason: Reason) -> tuple[Reason, _Told, _Told]:
-        """Return the reason (so that it lives as long as its number is used), all of it, and what stays of it."""
+    def _split(self, reason: Reason) -> _Split:
         numbers = dict(reason.numbers)
-        free, largest, left, more = (numbers.pop(key, None) for key in SPARE)
+        left = [numbers.pop(key, None) for key in SPARE]
         flavor, code = numbers.get("flavor"), str(reason.code)
         whole = _Told(code, reason.permanent, reason.numbers, spare=False)
-        if not (isinstance(free, int) and isinstance(largest, int) and isinstance(left, int) and isinstance(more, int)):
-            return reason, whole, whole
-        if not isinstance(flavor, str):
-            return reason, whole, whole
-        if flavor not in self.left:
-            self.left[flavor] = _Left(free, largest, {})
-        self._spare[id(reason)] = (flavor, [left, more])
+        known = tuple(number for number in left if isinstance(number, int))
+        if len(known) < len(SPARE) or not isinstance(flavor, str):
+            return _Split(reason, whole, whole)
         stays = _Told(code, reason.permanent, tuple(sorted(numbers.items())), spare=True)
-        return reason, whole, self._same.setdefault(stays, stays)
+        return _Split(reason, whole, self._same.setdefault(stays, stays), flavor, known)
 
 
 def _before(cycle: int) -> _Known:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 from django.db import connection, transaction
 from django.db.models.expressions import RawSQL
 
 from queues import changes, promises, settled
-from queues.admission.world import Ask, JobClass, World
+from queues.admission.world import Ask, JobClass, Policy, World
 from queues.attempts import attempts
 from queues.changes import Changed, Seen
 from queues.classes import ask_from_json
@@ -29,6 +30,7 @@ from queues.settled import Settled
 from queues.waiting import First, first, milliseconds
 
 MOST_ASKS = 200_000
+_id = attrgetter("id")
 
 
 class Snapshot(NamedTuple):
@@ -87,17 +89,19 @@ def forget() -> None:
 def digest(snapshot: Snapshot) -> str:
     """Return a fingerprint of what the cycle saw: equal inputs have equal ones."""
     world, heads = snapshot
-    few = replace(world, nodes=(), classes=(), attempts=())
+    few = replace(world, policy=Policy(), flavors=(), teams=(), queues=(), nodes=(), classes=(), attempts=())
+    rules = {"policy": world.policy, "flavors": world.flavors, "teams": world.teams, "queues": world.queues}
     sums = (
-        _nodes_marks.total((node.id, node) for node in world.nodes),
-        _attempts_marks.total((attempt.id, attempt) for attempt in world.attempts),
+        _rules_marks.total(rules.items()),
+        _nodes_marks.total(zip(map(_id, world.nodes), world.nodes, strict=True)),
+        _attempts_marks.total(zip(map(_id, world.attempts), world.attempts, strict=True)),
         _heads_marks.total((row.id, heads.users(row.id)) for row in world.classes),
-        _classes_marks.total((row.id, row) for row in world.classes),
+        _classes_marks.total(zip(map(_id, world.classes), world.classes, strict=True)),
     )
     return hashlib.sha256(repr((few, sums)).encode()).hexdigest()
 
 
-_nodes_marks, _attempts_marks, _heads_marks, _classes_marks = Marks(), Marks(), Marks(), Marks()
+_rules_marks, _nodes_marks, _attempts_marks, _heads_marks, _classes_marks = (Marks() for _ in range(5))
 
 
 # What changed, by which rules, of what there are rows, and which clusters: asked for together.

@@ -18,6 +18,7 @@ Tasks = tuple[int, int, int, int, Labels]
 """What tasks are like: flavor, units, CPU, memory and labels."""
 
 
+Key = TypeVar("Key")
 Row = TypeVar("Row")
 _number = attrgetter("id")
 
@@ -128,7 +129,7 @@ class Settled:
                 self.soft_in_queue[queue, user] += units
 
 
-def others(now: dict[int, Row], before: dict[int, Row]) -> Iterator[int]:
+def others(now: dict[Key, Row], before: dict[Key, Row]) -> Iterator[Key]:
     """Yield the keys under which another object lies than before; only identity is compared, in no loop of ours."""
     return compress(now, map(is_not, now.values(), map(before.get, now)))
 

@@ -1,6 +1,8 @@
 """Verdicts between decisions: only what differs is written, and only who did not decide last reads them."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType
 
 import pytest
 from django.db import connection, transaction
@@ -11,6 +13,7 @@ from queues.admission.decide import Verdict as Said
 from queues.admission.reasons import Code, Reason
 from queues.models import Decision, Job, Spare, Verdict
 from queues.queries.reasons import Reasons
+from tenants.models import User
 from tests.queues.lab import MINUTE, NOW, Lab
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,6 +34,12 @@ def decide(lab: Lab, code: Code, *, minute: int = 0, units: int = 1) -> tuple[in
     with CaptureQueriesContext(connection) as queries, transaction.atomic():
         changed = said.keep([verdict], now=NOW + minute * MINUTE, cycle=cycle)
     return changed, [query["sql"][:6] for query in queries if "queues_verdict" in query["sql"]]
+
+
+def people(count: int) -> list[int]:
+    """Make so many users; return their ids."""
+    made = User.objects.bulk_create(User(username=f"u{number}") for number in range(count))
+    return [user.id for user in made]
 
 
 @pytest.fixture
@@ -77,6 +86,65 @@ def test_what_was_rolled_back_is_not_remembered(waits: Lab) -> None:
 
     assert decide(waits, Code.BEHIND)[0] == 0
     assert Verdict.objects.get().code == "BEHIND"
+
+
+def steps(lab: Lab, verdicts: list[Said]) -> int:
+    """Say these in a new cycle; return how many functions of ours that called."""
+    cycle = Decision.objects.create(at=NOW, digest="d", classes=1, admissions=0, tasks=0, units=0).id
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename == said.__file__:
+            calls.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    with transaction.atomic():
+        sys.setprofile(note)
+        try:
+            said.keep(verdicts, {row.job_class: lab.nlp.id for row in verdicts}, now=NOW, cycle=cycle)
+        finally:
+            sys.setprofile(before)
+    return len(calls)
+
+
+def lacking(lab: Lab, users: Sequence[int], *, needs: int = 8) -> list[Said]:
+    """Return one verdict for each user, each with a reason of its own that tells what is left."""
+    job_class = lab.job_class  # type: ignore[attr-defined]
+    numbers: dict[str, int | str] = {"flavor": "h100", "needs": needs, "free": 6, "largest_block": 3}
+    numbers |= {"team_left": 2, "may_borrow": 1}
+    return [
+        Said(
+            job_class=job_class,
+            user=user,
+            reason=Reason(code=Code.NO_FREE_CAPACITY, numbers=tuple(sorted({**numbers, "user": user}.items()))),
+        )
+        for user in users
+    ]
+
+
+def test_what_is_said_again_costs_the_same_however_much_it_is(waits: Lab) -> None:
+    ids = people(60)
+    verdicts = lacking(waits, ids)
+    steps(waits, verdicts)
+
+    again = steps(waits, verdicts)
+    steps(waits, verdicts[:10])
+    few = steps(waits, verdicts[:10])
+
+    assert again == few
+    assert Verdict.objects.count() == 10
+
+
+def test_of_what_is_said_again_beside_something_new_no_reason_is_split_again(waits: Lab) -> None:
+    ids = people(60)
+    verdicts = lacking(waits, ids)
+    first = steps(waits, verdicts)
+
+    changed = steps(waits, [*lacking(waits, ids[:1], needs=4), *verdicts[1:]])
+
+    assert changed < first - 59
+    assert Verdict.objects.filter(numbers__needs=4).count() == 1
+    assert Spare.objects.get().teams == {str(waits.nlp.id): [2, 1]}
 
 
 def short_of(lab: Lab, *, free: int, left: int, needs: int = 8) -> int:

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test.utils import CaptureQueriesContext
 
-from queues import changes, cycle, endings, services, snapshot, steps
+from queues import changes, cycle, endings, promises, services, snapshot, steps
 from queues.admission.world import Waiting, World
 from queues.cleanup import clean_up
 from queues.models import Change, ClusterState, Job, Node, Queue, Task, Wave
@@ -475,6 +475,19 @@ def test_a_warm_snapshot_reads_no_table_whole_however_much_waits_and_runs(lab: L
 
     whole = [sql for sql, plan in plans.items() if any(f"Seq Scan on {table} " in plan for table in growing)]
     assert not whole
+
+
+def test_whether_jobs_are_held_is_asked_of_an_index_even_after_many_were(lab: Lab) -> None:
+    copy(lab.submit(), 2_000)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE queues_job SET state = 'held', ready = false, not_waiting_since = now()")
+        cursor.execute("ANALYZE queues_job")
+        cursor.execute("UPDATE queues_job SET state = 'queued', ready = true, not_waiting_since = NULL")
+
+        cursor.execute("EXPLAIN " + promises.THERE, {"minute_ago": NOW})
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+
+    assert "Seq Scan on queues_job" not in plan
 
 
 def notes() -> set[tuple[str, int]]:
