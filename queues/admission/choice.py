@@ -1,12 +1,12 @@
 """The best set of victims of a claim: all sets compared where they are few, else cheap ones in turn (SEMANTICS 8)."""
 
-from collections.abc import Iterator
-from math import lcm
-from operator import le
+from math import lcm, prod
 
 from queues.admission.costs import Costs, Key
 from queues.admission.quota import Line
+from queues.admission.sets import Sets
 from queues.admission.trial import Candidate, Trial
+from queues.admission.usage import copies
 from queues.admission.victims import Victims, firm
 
 MOST_SETS = 1 << 16
@@ -23,7 +23,8 @@ class Choice:
         self._trial = trial
         self._victims = victims
         self._any_set = any_set
-        self._costs = Costs(trial.board, trial.place, trial.option, trial.lines)
+        self._scaled: dict[tuple[Candidate, int], Key] = {}
+        self._costs = Costs(trial.board, trial.place, trial.option, copies(trial.lines))
 
     def best(self) -> tuple[list[Candidate] | None, bool]:
         """Return who goes, None where nobody's going lets the claim succeed; and whether all sets were compared."""
@@ -34,15 +35,13 @@ class Choice:
         if not candidates or not possible:
             return None, True
         groups = self._merged(candidates)
-        sets = 1
-        for group in groups:
-            sets *= len(group) + 1
-        if len(groups) <= MOST_MERGED and sets <= MOST_SETS:
-            return self._exact(groups), True
+        if groups is not None and prod(len(group) + 1 for group in groups) <= MOST_SETS:
+            sets_of = Sets(self._trial, self._victims, self._costs, groups, any_set=self._any_set)
+            return sets_of.best(), True
         return self._greedy(candidates), False
 
-    def _merged(self, candidates: list[Candidate]) -> list[list[Candidate]]:
-        """Merge candidates that cost and free the same, the newest first."""
+    def _merged(self, candidates: list[Candidate]) -> list[list[Candidate]] | None:
+        """Merge candidates that cost and free the same, the newest first; None: these are too many."""
         result: dict[object, list[Candidate]] = {}
         plain = self._plain()
         for candidate in candidates:
@@ -59,6 +58,8 @@ class Choice:
                 firm(candidate.attempt),
             )
             result.setdefault(key, []).append(candidate)
+            if len(result) > MOST_MERGED:
+                return None
         for group in result.values():
             group.sort(key=lambda row: (-row.attempt.number, -row.attempt.id))
         return list(result.values())
@@ -70,49 +71,6 @@ class Choice:
             pattern.units == 1 and not pattern.cpu and not pattern.memory and not pattern.labels
             for pattern in option.patterns
         ) and not (option.together or any(option.topologies) or len({n.cluster for n in world.nodes}) > 1)
-
-    def _exact(self, groups: list[list[Candidate]]) -> list[Candidate] | None:
-        """Compare every set that succeeds and has no member that could stay; small sets first.
-
-        A set of which one removal is not allowed has no larger set that is, so that what grows from it is left out.
-        Where all that is wrong is that the claimant would leave its side, only victims on that side may mend it: in
-        a larger set with others these could stay.
-        """
-        deficits = self._trial.deficits()
-        best: tuple[Key, list[Candidate]] | None = None
-        enough: list[tuple[int, tuple[int, ...]]] = []
-        level = [((0,) * len(groups), 0)]
-        while level:
-            grown: list[tuple[tuple[int, ...], int]] = []
-            for vector, last in level:
-                groups_of = _members(vector)
-                if any(not known & ~groups_of and all(map(le, less, vector)) for known, less in enough):
-                    continue
-                chosen = [row for group, count in zip(groups, vector, strict=True) for row in group[:count]]
-                if not self._victims.removable(chosen, self._trial.lines):
-                    continue
-                freed_enough = all(_freed(chosen, flavor) >= missing for flavor, missing in deficits.items())
-                outside = self._outside(chosen) if chosen and freed_enough else None
-                if outside is not None and not outside:
-                    if self._any_set:
-                        return chosen
-                    enough.append((groups_of, vector))
-                    key = self._costs.key(chosen)
-                    if best is None or key < best[0]:
-                        best = (key, chosen)
-                    continue
-                useful = [outside is None or self._victims.lowers(group[0], outside) for group in groups]
-                grown += _grown(groups, vector, last, deficits, useful)
-            level = sorted(grown)
-        return None if best is None else best[1]
-
-    def _outside(self, chosen: list[Candidate]) -> set[int | None] | None:
-        """Return the nodes of its side that the claimant leaves with the chosen gone; None: it finds no room either."""
-        self._trial.put(chosen)
-        try:
-            return self._victims.beyond(chosen) if self._trial.succeeds() else None
-        finally:
-            self._trial.put(chosen, -1)
 
     def _greedy(self, candidates: list[Candidate]) -> list[Candidate] | None:
         """Take what costs least per unit that still lacks until the claim succeeds, then drop what is not needed.
@@ -161,7 +119,7 @@ class Choice:
         first = 0
         while first < len(left):
             few = left[first : first + FEW]
-            for candidate in _ranked(few, costs, missing):
+            for candidate in self._ranked(few, costs, missing):
                 if candidate not in barred and self._victims.stays_inside_without(chosen, candidate):
                     if self._victims.removable_too(chosen, candidate, before):
                         return candidate
@@ -171,50 +129,27 @@ class Choice:
             first += len(kept)
         return None
 
+    def _ranked(self, rows: list[Candidate], costs: dict[Candidate, Key], missing: dict[int, int]) -> list[Candidate]:
+        """Sort candidates, cheapest first, by the cost per unit that still lacks; what frees none comes last."""
+        useful = [sum(min(units, missing.get(flavor, 0)) for flavor, units in row.needs.items()) for row in rows]
+        if len(set(useful)) == 1:
+            return rows
+        whole = lcm(*(max(1, units) for units in useful))
+        worth = []
+        for place, (row, units) in enumerate(zip(rows, useful, strict=True)):
+            times = whole // max(1, units)
+            scaled = self._scaled.get((row, times))
+            if scaled is None:
+                scaled = tuple([part * times if isinstance(part, int) else part for part in costs[row]])
+                self._scaled[row, times] = scaled
+            worth.append((not units, scaled, place))
+        return [rows[place] for _, _, place in sorted(worth)]
+
 
 def _freed(chosen: list[Candidate], flavor: int) -> int:
     return sum(row.needs.get(flavor, 0) for row in chosen)
 
 
-def _grown(
-    groups: list[list[Candidate]],
-    vector: tuple[int, ...],
-    last: int,
-    deficits: dict[int, int],
-    useful: list[bool],
-) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield the sets with one more member of the last useful groups, where these and those behind can free enough."""
-    counts = [*vector[:last], *(len(group) for group in groups[last:])]
-    for place in range(last, len(groups)):
-        if any(_all_freed(groups, counts, flavor) < missing for flavor, missing in deficits.items()):
-            return
-        if useful[place] and vector[place] < len(groups[place]):
-            yield (*vector[:place], vector[place] + 1, *vector[place + 1 :]), place
-        counts[place] = vector[place]
-
-
-def _members(vector: tuple[int, ...]) -> int:
-    """Return the groups of which a set has members, as bits."""
-    return sum(1 << place for place, count in enumerate(vector) if count)
-
-
-def _all_freed(groups: list[list[Candidate]], counts: list[int], flavor: int) -> int:
-    return sum(count * group[0].needs.get(flavor, 0) for group, count in zip(groups, counts, strict=True) if count)
-
-
 def _enough(chosen: list[Candidate], deficits: dict[int, int]) -> bool:
     """Whether what lacks for sure would be freed."""
     return all(sum(row.everything.get(flavor, 0) for row in chosen) >= short for flavor, short in deficits.items())
-
-
-def _ranked(rows: list[Candidate], costs: dict[Candidate, Key], missing: dict[int, int]) -> list[Candidate]:
-    """Sort candidates, cheapest first, by the cost per unit that still lacks; what frees none of them comes last."""
-    useful = [sum(min(units, missing.get(flavor, 0)) for flavor, units in row.needs.items()) for row in rows]
-    if len(set(useful)) == 1:
-        return rows
-    whole = lcm(*(max(1, units) for units in useful))
-    worth = [
-        (not units, *(part * (whole // max(1, units)) if isinstance(part, int) else part for part in costs[row]), place)
-        for place, (row, units) in enumerate(zip(rows, useful, strict=True))
-    ]
-    return [row for _, row in sorted(zip(worth, rows, strict=True), key=lambda pair: pair[0])]

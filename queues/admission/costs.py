@@ -1,11 +1,9 @@
 """What victims cost: the keys by which sets of them are compared (SEMANTICS 8)."""
 
-from fractions import Fraction
-
 from queues.admission.board import Board
 from queues.admission.quota import Line
 from queues.admission.shapes import Option
-from queues.admission.shares import borrowed
+from queues.admission.shares import Share, borrowed
 from queues.admission.trial import Candidate
 from queues.admission.victims import dispute, firm
 from queues.admission.world import HOUR
@@ -25,7 +23,8 @@ class Costs:
         self._lines = lines
         self._alike: dict[object, tuple[int, int]] = {}
         self._known: dict[Candidate, int] = {}
-        self._shares: dict[int, tuple[int, Fraction]] = {}
+        self._shares: dict[int, tuple[int, int]] = {}
+        self._of_place: dict[object, tuple[int, int]] = {}
 
     def key(self, chosen: list[Candidate]) -> Key:
         """Return the costs in the order in which they count; the smallest key wins."""
@@ -45,14 +44,10 @@ class Costs:
     def of_one(self, candidate: Candidate) -> Key:
         """Return the costs of a candidate alone; what is the same for all of its size in teams alike is found once."""
         attempt, place = candidate.attempt, candidate.place
-        lines = [self._line(flavor) for flavor in candidate.everything]
-        state = tuple([(line.usage[place], line.subtree[place], line.local[place]) for line in lines])
-        parent = self._board.tree.parent[place]
-        alike = (parent, candidate.own, tuple(candidate.everything.items()), state)
-        known = self._alike.get(alike)
+        size = (place, candidate.own, tuple(candidate.everything.items()))
+        known = self._of_place.get(size)
         if known is None:
-            one = [candidate]
-            known = self._alike[alike] = (self._would_claim(one), self._shortfall(one))
+            known = self._of_place[size] = self._of_size(candidate)
         infinite, share = self._share(candidate)
         shares = ((-infinite, -share),)
         return (
@@ -65,6 +60,17 @@ class Costs:
             (-attempt.number,),
             (-attempt.id,),
         )
+
+    def _of_size(self, candidate: Candidate) -> tuple[int, int]:
+        place = candidate.place
+        lines = [self._line(flavor) for flavor in candidate.everything]
+        state = tuple([(line.usage[place], line.subtree[place], line.local[place]) for line in lines])
+        alike = (self._board.tree.parent[place], candidate.own, tuple(candidate.everything.items()), state)
+        known = self._alike.get(alike)
+        if known is None:
+            one = [candidate]
+            known = self._alike[alike] = (self._would_claim(one), self._shortfall(one))
+        return known
 
     def _firm(self, candidate: Candidate) -> int:
         """Return the worth of firm units, which go last."""
@@ -130,13 +136,13 @@ class Costs:
         known = self._known[candidate] = worth * (policy.restart_cost + unsaved) * (1 + attempt.evictions)
         return known
 
-    def _share(self, candidate: Candidate) -> tuple[int, Fraction]:
+    def _share(self, candidate: Candidate) -> tuple[int, int]:
+        """Return borrowed / weight of the victim's side as exact numbers that sort."""
         known = self._shares.get(candidate.place)
         if known is None:
-            board = self._board
-            path, _ = dispute(board.tree, self._place, candidate.place)
+            tree = self._board.tree
+            path, _ = dispute(tree, self._place, candidate.place)
             node = path[-1] if path else candidate.place
-            above, weight = borrowed(board.hard, node), board.tree.weight[node]
-            known = (1, Fraction(0)) if above and not weight else (0, Fraction(above, weight or 1))
+            known = Share(borrowed(self._board.hard, node), tree.weight[node]).rank(tree.scale)
             self._shares[candidate.place] = known
         return known

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from queues.admission.board import Board
 from queues.admission.nodes import Ground, Room
-from queues.admission.placement import witness
+from queues.admission.placement import fits, witness
 from queues.admission.plans import Asker, Case, Plan
 from queues.admission.quota import units_of
 from queues.admission.rooms import least, minus, negative, plus, rooms_of
@@ -114,15 +114,17 @@ class Trial:
 
     def put(self, chosen: Iterable[Candidate], sign: int = 1) -> None:
         """Let candidates be gone (``sign`` -1: be there again)."""
-        units: Counter[tuple[int, int]] = Counter()
-        lost: Counter[int] = Counter()
+        units: dict[tuple[int, int], int] = {}
+        lost: dict[int, int] = {}
         rooms: dict[tuple[int, Milliseconds | None], Room] = {}
         for candidate in chosen:
             (self._gone.add if sign > 0 else self._gone.discard)(candidate)
             freed, elsewhere = self._freed_by(candidate)
             for flavor, count in candidate.needs.items():
-                units[candidate.place, flavor] += count
-                lost[flavor] += elsewhere.get(flavor, 0)
+                key = (candidate.place, flavor)
+                units[key] = units.get(key, 0) + count
+                if elsewhere:
+                    lost[flavor] = lost.get(flavor, 0) + elsewhere.get(flavor, 0)
             ends = candidate.attempt.ends_by if self.binding else 0
             for node, room in freed.items():
                 rooms[node, ends] = plus(rooms[node, ends], room) if (node, ends) in rooms else room
@@ -157,7 +159,7 @@ class Trial:
 
     def succeeds(self) -> bool:
         """Return whether the claimant could start as it is."""
-        return self._user_has_room() and self._has_quota() and self.witness() is not None
+        return self._user_has_room() and self._has_quota() and fits(self.nodes.ground, self.option)
 
     def witness(self) -> tuple[Placed, ...] | None:
         """Return where the claimant would be; None where it finds no place."""

@@ -82,25 +82,32 @@ class Victims:
 
     def _attempts(self, *, only_own: bool) -> Iterator[Attempt]:
         board, own_place = self._board, self._trial.place
-        now, number, pending = board.world.now, board.tree.number, board.pending
-        over: dict[int, bool] = {}
-        for attempt in board.running_of(own_place) if only_own else board.running.values():
-            place = number[attempt.team]
-            if place == own_place:
-                if self._base is None or attempt.priority >= self._base:
+        now, pending = board.world.now, board.pending
+        places = [] if self._base is None else [own_place]
+        for place in places if only_own else [*places, *self._above_promise()]:
+            for attempt in board.running_of(place):
+                if place == own_place and self._base is not None and attempt.priority >= self._base:
                     continue
-            else:
-                above = over.get(place)
-                if above is None:
-                    above = over[place] = any(self._above(place, {flavor: 1}) for flavor in self.lacking)
-                if not above:
+                if attempt.job == self._trial.asker.job or not attempt.placed:
                     continue
-            if attempt.job == self._trial.asker.job or not attempt.placed:
-                continue
-            if firm(attempt) and (place == own_place or attempt.id not in self._bare):
-                continue
-            if (attempt.safe_until <= now or self._young) and not (pending and pending[attempt.id]):
-                yield attempt
+                if firm(attempt) and (place == own_place or attempt.id not in self._bare):
+                    continue
+                if (attempt.safe_until <= now or self._young) and not (pending and pending[attempt.id]):
+                    yield attempt
+
+    def _above_promise(self) -> list[int]:
+        """Return the other teams above their S on a flavor that lacks, and so all above them below common ancestors."""
+        tree, mine = self._board.tree, self._trial.place
+        found: set[int] = set()
+        for flavor in self.lacking:
+            line = self._trial.lines[flavor]
+            left = [child for node in (*tree.path[mine], ROOT) for child in tree.children[node]]
+            while left:
+                place = left.pop()
+                if line.usage[place] > line.subtree[place] and place not in tree.path[mine]:
+                    found.add(place)
+                    left += tree.children[place]
+        return sorted(found)
 
     def candidates(self) -> list[Candidate]:
         """Return what may go and frees something that lacks, the oldest admission first."""

@@ -369,3 +369,10 @@ def test_a_claim_that_others_cannot_see_lets_no_claim_of_theirs_be_searched_for_
     assert (few["execute"], many["execute"]) == (6, 48)
     # Eight times as many departments: searched for again in each of them it would be 38 times as often.
     assert many["best"] <= 9 * few["best"]
+
+
+def test_nobody_is_looked_at_in_departments_within_their_promise() -> None:
+    few, many = (steps(site.world(), site.heads()) for site in (preempting(2), preempting(16)))
+
+    assert (few["_above"], many["_above"]) == (0, 0)
+    assert many["_above_promise"] <= 9 * few["_above_promise"]

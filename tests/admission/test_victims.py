@@ -1,7 +1,5 @@
 """What victims cost and who gives surplus back first, by hand: SEMANTICS 8."""
 
-from fractions import Fraction
-
 from queues.admission.board import Board
 from queues.admission.costs import Costs
 from queues.admission.quota import Tree
@@ -116,8 +114,9 @@ def test_the_highest_shares_of_a_set_are_compared_first_and_a_weight_of_zero_is_
 
     both, endless, within = keys(site, owner, (a, b), (c,), (d,))
 
-    assert both[5] == ((0, Fraction(-4)), (0, Fraction(-3, 4)))
-    assert (endless[5], within[5]) == (((-1, Fraction(0)),), ((0, Fraction(0)),))
+    # 4 and 3/4, each times what makes all of them whole.
+    assert both[5] == ((0, -16_000), (0, -3_000))
+    assert (endless[5], within[5]) == (((-1, 0),), ((0, 0),))
 
 
 def test_what_a_team_and_its_department_lose_of_their_promise_counts_once() -> None:
