@@ -290,15 +290,17 @@ class Watch:
     def _evictions(self, outcome: Outcome) -> None:
         """I10: nobody is evicted twice for the same task of a claimant that has neither started nor lost its claim.
 
-        It loses it to whose claim takes it over, or by what people do; not by what happens, such as a lost node.
+        It loses it to whose claim takes it over, or by what people do; not by what happens, such as a lost node,
+        unless it has kept idle what it may.
         """
         engine = self._engine
         for admission in outcome.admissions:
             self._evicted_for.pop(admission.job, None)
         standing = {row.job for row in outcome.claims}
-        lost = self._evicted_for.keys() if engine.acted else {row.job for row in outcome.takeovers}
-        for job in lost - standing:
-            self._evicted_for.pop(job, None)
+        taken = {row.job for row in outcome.takeovers}
+        for job in self._evicted_for.keys() - standing:
+            if engine.acted or job in taken or engine.may_idle(engine.by_id[job]) <= 0:
+                del self._evicted_for[job]
         engine.acted = False
         for eviction in outcome.evictions:
             claimant = engine.by_id[eviction.job]

@@ -131,13 +131,16 @@ class Engine(Timeline):
     def _watch_idle(self) -> None:
         """Remember when a job will have kept units idle for long enough."""
         for number, units in self.outcome.idle:
-            job = self.by_id[number]
-            groups = job.spec.groups
-            ask = groups[0].units if job.independent else sum(group.units * group.tasks for group in groups)
-            limit = self.policy.hold_idle_limit
-            left = (ask * 24 * 3_600_000 if limit is None else limit * 1000) - job.idle
+            left = self.may_idle(self.by_id[number])
             if left > 0:
                 self.timer(self.now - -left // units)
+
+    def may_idle(self, job: Job) -> int:
+        """Return the unit-milliseconds that a job may still keep units idle."""
+        groups = job.spec.groups
+        ask = groups[0].units if job.independent else sum(group.units * group.tasks for group in groups)
+        limit = self.policy.hold_idle_limit
+        return (ask * 24 * 3_600_000 if limit is None else limit * 1000) - job.idle
 
     def _evict(self, eviction: Eviction) -> None:
         run = self.runs[eviction.attempt]
