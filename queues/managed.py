@@ -24,7 +24,8 @@ class Thing:
     One that is gone is ``seen`` as it was last. ``back``: the object that people made, while it is no wave's.
     ``failed_pods``: a pod of it has failed by itself, ``failed_tasks``: one of a task, ``fault``: how one failed that
     is no task, such as a launcher or a head, ``lost_pods``: somebody deleted one, ``disrupted``: Kubernetes took one
-    away (a drain, a taint, a node under pressure) that was not made anew.
+    away (a drain, a taint, a node under pressure) that was not made anew. ``done``: all pods have succeeded that it
+    asks for, though it may not say so yet.
     """
 
     seen: WaveSeen | None
@@ -34,6 +35,7 @@ class Thing:
     fault: str = ""
     lost_pods: bool = False
     disrupted: bool = False
+    done: bool = False
     back: Offer | None = None
 
     @property
@@ -69,6 +71,24 @@ class Thing:
         return gave_up and (self.disrupted or (self.lost_pods and seen.kind == JOB.key))
 
 
+def all_done(seen: WaveSeen | None, pods: Iterable[PodSeen]) -> bool:
+    """Tell whether as many pods of a Job have succeeded as it asks for, none of them when it had been told to go.
+
+    Its controller says so a second later, or never, where it is taken back before.
+    """
+    if seen is None or seen.completions is None:
+        return False
+    well = (pod for pod in pods if pod.phase is PodPhase.SUCCEEDED and not _was_told_to_go(pod))
+    return len({pod.uid if pod.index is None else pod.index for pod in well}) >= seen.completions
+
+
+def _was_told_to_go(pod: PodSeen) -> bool:
+    """Tell whether a pod may have ended because it was to go; times are in whole seconds."""
+    if not pod.leaving:
+        return False
+    return pod.ended_at is None or pod.leaving_since is None or pod.ended_at >= pod.leaving_since
+
+
 def pair(tasks: Sequence[Task], pods: Iterable[PodSeen]) -> dict[int, PodSeen]:
     """Return the pod of each task by the task's id: the one it had, else one of its group that nobody has.
 
@@ -95,7 +115,7 @@ def see(
     """Return a task that holds as its pod and its object show it."""
     if pod is not None and pod.phase not in ENDED_PHASES:
         return _noted(with_pod(before, pod, node=node, admitted=admitted, now=now), pod)
-    if thing.complete:
+    if thing.complete or (thing.done and (thing.gone or before.state is TaskState.LEAVING)):
         return _succeeded(before, pod, now)
     if thing.gone:
         # That a pod went well says nothing of the object, which may have wanted others behind it.

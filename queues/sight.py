@@ -155,6 +155,7 @@ def _see_managed(
     failed = [pod for pod in pods if _failed_by_itself(pod)]
     thing = managed.Thing(
         seen=objects[0] if objects else parted,
+        done=managed.all_done(objects[0] if objects else parted, pods),
         back=view.offers.get(wave.job.object_uid or ""),
         gone=not objects and (parted is not None or (_is_shown(wave, view) and _is_seen(wave, view))),
         failed_pods=bool(failed),

@@ -81,7 +81,7 @@ class View:
                 else:
                     self.nodes[node.name] = node
             case PodSeen() as found:
-                pod = self._claimed(found)
+                pod = self._as_it_ended(self._claimed(found))
                 self._touch(pod)
                 self._drop_pod(pod.uid)
                 if not change.deleted:
@@ -186,7 +186,7 @@ class View:
             case NodeSeen():
                 return self.nodes.get(seen.name) == seen
             case PodSeen():
-                return self._pods.get(seen.uid) == self._claimed(seen)
+                return self._pods.get(seen.uid) == self._as_it_ended(self._claimed(seen))
             case WaveSeen():
                 return self._objects.get(seen.uid) == seen
             case Offer():
@@ -198,6 +198,13 @@ class View:
         """Return a pod as its wave's whose object could not give it our labels, but is known by name."""
         wave = self._families.get((pod.namespace, pod.family)) if pod.family and not pod.wave else None
         return pod if wave is None else replace(pod, wave=wave)
+
+    def _as_it_ended(self, pod: PodSeen) -> PodSeen:
+        """Return a pod that had succeeded before it was told to go as one that was never told."""
+        before = self._pods.get(pod.uid)
+        if before is None or before.phase is not PodPhase.SUCCEEDED or before.leaving:
+            return pod
+        return replace(pod, leaving=False, leaving_since=None)
 
     def _claim_early(self, seen: WaveSeen) -> None:
         """Claim the pods that were seen before their object."""

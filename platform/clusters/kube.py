@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,6 +26,7 @@ __all__ = ["KubeApi", "KubeCluster", "connect"]
 
 CONNECT_SECONDS = 5.0
 POOL_SIZE = 16
+LOOK_SECONDS = 1.0
 
 _METHODS = {
     "get": "GET",
@@ -144,15 +146,16 @@ class KubeApi:
             self.requests[f"{verb} {_resource(path)}"] += 1
         where = self._where(path)
         try:
-            request = client.param_serialize(
+            method, url, headers, *_ = client.param_serialize(
                 method=_METHODS[verb],
                 resource_path=path,
                 query_params=list((query or {}).items()),
                 header_params={"Accept": "application/json, */*", "Content-Type": media},
-                body=body,
                 auth_settings=["BearerToken"],
             )
-            answer = client.call_api(*request, _request_timeout=(self.connect_seconds, read_seconds))
+            # What we send is plain JSON: the client need not look through all of it for objects of its own.
+            timeouts = (self.connect_seconds, read_seconds)
+            answer = client.call_api(method, url, headers, body, _request_timeout=timeouts)
         except urllib3.exceptions.ReadTimeoutError as error:
             raise Silent(f"{where}: {_reason(error)}") from error
         except (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
@@ -252,15 +255,23 @@ class _Settings(Configuration):
 
     def __init__(self) -> None:
         super().__init__()
+        self._key: str | None = None
+        self._look_at = 0.0
         self.host = ""
         # Repeating is the caller's business, who knows what may be repeated and when.
         self.retries = False
         self.connection_pool_maxsize = POOL_SIZE
 
     def get_api_key_with_prefix(self, identifier: str, alias: str | None = None) -> str | None:
-        """Return the token without the line end of the file that it was read from."""
-        key = super().get_api_key_with_prefix(identifier, alias)
-        return key.strip() if key else key
+        """Return the token without the line end of the file that it was read from; look whether it is new each second.
+
+        The client would load all its settings anew for each request.
+        """
+        now = time.monotonic()
+        if now >= self._look_at:
+            key = super().get_api_key_with_prefix(identifier, alias)
+            self._key, self._look_at = key.strip() if key else key, now + LOOK_SECONDS
+        return self._key
 
 
 def _resource(path: str) -> str:

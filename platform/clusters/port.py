@@ -150,7 +150,7 @@ class WaveSeen:
     ``refusal`` says why its pods cannot be created (a ResourceQuota, a webhook); only an inventory looks for it.
     ``kind`` names what people wrote (a key of ``clusters.kinds``), nothing for our own Jobs; ``adopted``: people made
     it too, so that it is never deleted. ``begun``: such an object says that all pods run which it still
-    wants; ``suspended``: it makes none.
+    wants; ``suspended``: it makes none. ``completions``: how many of its pods have to succeed, where it says so.
     """
 
     namespace: str
@@ -167,6 +167,7 @@ class WaveSeen:
     adopted: bool = False
     begun: bool = False
     suspended: bool = False
+    completions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

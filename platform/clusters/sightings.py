@@ -103,6 +103,7 @@ def wave(seen: Json, kind: Kind = kinds.JOB, *, refusal: str = "") -> WaveSeen:
         adopted=names.ANNOTATION_ADOPTED in (meta.get("annotations") or {}),
         begun=group is None and kinds.has_begun(kind, seen),
         suspended=group is None and paths.at(seen, kind.suspend) is True,
+        completions=paths.at(seen, ("spec", "completions")) if group is None and kind is kinds.JOB else None,
     )
 
 

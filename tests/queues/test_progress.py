@@ -1,5 +1,6 @@
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,36 @@ def test_what_people_wrote_has_succeeded_once_it_says_so_although_it_was_told_to
     before: TaskNow, pod: PodSeen | None, *, gone: bool
 ) -> None:
     assert managed_task(before, pod, replace(OBJECT, complete=True), gone=gone).state is TaskState.SUCCEEDED
+
+
+JOB_OF_TWO = replace(OBJECT, completions=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "done"),
+    [
+        ({}, True),
+        ({"phase": PodPhase.FAILED}, False),
+        ({"uid": "u"}, False),
+        ({"leaving": True, "leaving_since": NOW + 9 * SECOND}, False),
+        ({"leaving": True, "leaving_since": NOW + 10 * SECOND}, True),
+    ],
+    ids=["two", "one-failed", "one-alone", "one-perhaps-because-it-was-told-to-go", "one-told-behind-its-end"],
+)
+def test_a_job_is_done_when_as_many_pods_as_it_asks_for_have_succeeded_before_they_were_told_to_go(
+    changes: dict[str, Any], *, done: bool
+) -> None:
+    second = replace(WENT_WELL, **{"uid": "v", **changes})
+
+    assert managed.all_done(JOB_OF_TWO, [WENT_WELL, second]) is done
+    assert not managed.all_done(OBJECT, [WENT_WELL, second])
+
+
+def test_two_pods_of_the_same_index_do_one_completion() -> None:
+    first, second = replace(WENT_WELL, index=0), replace(WENT_WELL, uid="v", index=0)
+
+    assert not managed.all_done(JOB_OF_TWO, [first, second])
+    assert managed.all_done(JOB_OF_TWO, [first, replace(second, index=1)])
 
 
 def test_a_place_for_which_what_people_wrote_wants_no_pod_any_more_is_not_waited_for() -> None:

@@ -6,12 +6,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from clusters.kinds import JOB_SET
+from clusters.kinds import JOB, JOB_SET
 from clusters.port import Change, NodeSeen, PodSeen, WaveSeen
 from queues import services
 from queues.models import Job, Task, Wave
 from queues.reconcile import awaits_list, follow
-from queues.states import JobState
+from queues.states import TASK_HOLDING, JobState
 from queues.steps import evict
 from queues.view import View
 from tests.queues.cluster import FAILED, PENDING, RUNNING, SUCCEEDED, UNKNOWN, Cluster, object_of, pod_of
@@ -259,6 +259,38 @@ def written(lab: Lab) -> Job:
     job, _ = admitted(lab)
     Job.objects.update(kind=JOB_SET.key)
     return job
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(("told_before_its_end", "end"), [(False, "succeeded"), (True, "queued")])
+def test_a_written_job_that_is_taken_back_behind_the_end_of_its_last_pod_has_succeeded(
+    lab: Lab, cluster: Cluster, end: str, *, told_before_its_end: bool, at_once: bool
+) -> None:
+    job, wave = admitted(lab)
+    Job.objects.update(kind=JOB.key)
+    cluster.run(wave, RUNNING)
+    thing = object_of(wave, kind=JOB.key, completions=1)
+    cluster.objects[str(wave.uid)] = thing
+    cluster.look()
+    view = cluster.view()
+    running = pod_of(wave.tasks.get())
+    over = replace(running, phase=SUCCEEDED, ended_at=cluster.now)
+    going: dict[str, Any] = {"leaving": True, "leaving_since": cluster.now}
+
+    evict(job.id, JobState.RUNNING, JobState.QUEUED, now=cluster.now, event="evicted", summary="for a test")
+    told = [over, replace(over, **going)]
+    if told_before_its_end:
+        told = [replace(running, **going), replace(over, **going)]
+    changes = [Change(seen=seen, deleted=False, position={}) for seen in told]
+    changes += [Change(seen=seen, deleted=True, position={}) for seen in (thing, told[-1])]
+    for batch in [changes] if at_once else [[change] for change in changes]:
+        for change in batch:
+            view.take(change)
+        follow(lab.cluster.id, view, now=cluster.now)
+        view.settle()
+
+    assert state(job) == end
+    assert not Task.objects.filter(state__in=TASK_HOLDING).exists()
 
 
 @pytest.mark.parametrize("unseen", [True, False])
