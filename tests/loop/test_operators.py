@@ -42,9 +42,9 @@ def test_objects_of_every_kind_end_as_their_pods_do_and_nothing_is_left(stage: S
             operators.turn(kind)
         return not Job.objects.exclude(state__in=sorted(ENDED)).exists()
 
-    stage.until(all_have_ended)
+    stage.until(all_have_ended, seconds=180)
     tasks = set(Task.objects.values_list("wave__job__name", "index"))
-    stage.until(lambda: not stage.objects() and not stage.pods())
+    stage.until(lambda: not stage.objects() and not stage.pods(), seconds=180)
 
     assert dict(Job.objects.values_list("name", "state")) == {name: ended for name, (_, ended) in wanted.items()}
     assert tasks == {(name, index) for name in wanted for index in range(2)}
