@@ -404,12 +404,13 @@ class Passes:
 
         A job that backs off lets those behind it go first, and so does one that would delay a planned start.
         """
-        while stream.head is not None:
+        while (head := stream.head) is not None:
             option = self._remembered(stream, 2, self._find_borrowed)
             if option is not None:
                 return option
-            if stream.head.id in self.record.backing_off:
+            if head.id in self.record.backing_off:
                 self._unfinished.add(stream.job_class.id)
+                self._came_back.append((stream.job_class, head))  # it may hold where it will be inside
                 stream.skip()
             elif not (self._would_delay(stream) and stream.pass_over()):
                 return None
