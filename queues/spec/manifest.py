@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -142,12 +142,21 @@ class Manifest:
             self._wrong("/spec", "twice", f"two parts are called {show(name)}")
         groups = tuple(found for part in parts if (found := self._group(part)) is not None)
         if not groups and not self.body.errors:
-            resources = " or ".join(dict.fromkeys(flavor.resource for flavor in self.flavors)) or "a GPU"
-            where = parts[0].pointer if parts else "/spec"
-            self._wrong(where, "no_gpus", f"its pods ask for no GPU: set limits of {resources} in a container")
+            self._counts_none(self.kind, parts)
         if len(groups) > MOST_GROUPS:
             self._wrong("/spec", "too_many", f"at most {MOST_GROUPS} kinds of pods with GPUs are taken")
         return groups
+
+    def _counts_none(self, kind: Kind, parts: Sequence[Part]) -> None:
+        """Note why no pod counts units: there would be none, or they ask for none."""
+        none = [pointer for pointer, said in kinds.pod_counts(kind, self.manifest) if said == 0]
+        for pointer in none:
+            name = pointer.rpartition("/")[2]
+            self._wrong(pointer, "no_pods", f"{name} is 0, so no pod would run: say how many do", given=0)
+        if not none:
+            resources = " or ".join(dict.fromkeys(flavor.resource for flavor in self.flavors)) or "a GPU"
+            where = parts[0].pointer if parts else "/spec"
+            self._wrong(where, "no_gpus", f"its pods ask for no GPU: set limits of {resources} in a container")
 
     def _unknown_kind(self) -> None:
         version, name = self.manifest.get("apiVersion"), self.manifest.get("kind")

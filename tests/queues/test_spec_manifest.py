@@ -256,6 +256,7 @@ CONTAINER = "/spec/template/spec/containers/0"
     [
         (("spec", "parallelism"), "two", "/spec/parallelism", "whole number from 0 to 2147483647, not two"),
         (("spec", "parallelism"), -1, "/spec/parallelism", "not -1"),
+        (("spec", "parallelism"), 0, "/spec/parallelism", "parallelism is 0, so no pod would run: say how many do"),
         (("spec", "parallelism"), True, "/spec/parallelism", "not true"),
         (("spec", "completions"), 10**12, "/spec/completions", "not 1000000000000"),
         (("metadata", "labels"), ["a"], "/metadata/labels", "a mapping of texts, not a list"),
