@@ -68,11 +68,13 @@ def _read(client: Client, name: str, path: str, *, rounds: int) -> Iterator[Resu
     scans = _scans() - before
     if answer.status_code != 200:  # noqa: PLR2004  OK
         raise RuntimeError(f"{path}: {answer.status_code} {json.dumps(answer.content.decode()[:300])}")
-    times = []
+    times, spent = [], time.process_time()
     for _ in range(rounds):
         since = time.perf_counter()
         client.get(path)
         times.append(time.perf_counter() - since)
+    spent = time.process_time() - spent
+    yield Result(name=f"pages/{name}/cpu", value=1000 * spent / rounds, unit="ms of this process, mean", target="")
     yield Result(name=f"pages/{name}/p95", value=1000 * rank(times, 0.95), unit="ms", target="<= 150 ms")
     yield Result(name=f"pages/{name}/statements", value=statements, unit="", target="<= 12")
     yield Result(name=f"pages/{name}/scans", value=scans, unit="sequential scans of jobs or events", target="0")

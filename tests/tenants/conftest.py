@@ -35,35 +35,40 @@ class Site:
 
 @pytest.fixture
 def site(db: None) -> Site:  # noqa: ARG001  asks for the database
-    def user(name: str, role: str = "") -> User:
-        return User.objects.create(username=name, global_role=role)
-
-    def team(name: str, parent: Team | None = None) -> Team:
-        return Team.objects.create(name=name, parent=parent, created_at=NOW)
-
-    research = team("research")
+    # Each kind of row in one statement: some hundred tests begin with this.
+    names = {"ada": "admin", "otto": "auditor", "hedy": "", "lea": "", "max": "", "vera": "", "sam": ""}
+    admin, auditor, head, lead, member, viewer, stranger = User.objects.bulk_create(
+        User(username=name, global_role=role) for name, role in names.items()
+    )
+    research = Team.objects.create(name="research", created_at=NOW)
+    below = (("nlp", research), ("vision", research), ("ops", None))
+    nlp, vision, ops = Team.objects.bulk_create(
+        Team(name=name, parent=parent, created_at=NOW) for name, parent in below
+    )
     made = Site(
-        admin=user("ada", "admin"),
-        auditor=user("otto", "auditor"),
-        head=user("hedy"),
-        lead=user("lea"),
-        member=user("max"),
-        viewer=user("vera"),
-        stranger=user("sam"),
+        admin=admin,
+        auditor=auditor,
+        head=head,
+        lead=lead,
+        member=member,
+        viewer=viewer,
+        stranger=stranger,
         research=research,
-        nlp=team("nlp", research),
-        vision=team("vision", research),
-        ops=team("ops"),
+        nlp=nlp,
+        vision=vision,
+        ops=ops,
         h100=Flavor.objects.create(name="h100", installed=64, usable=64, created_at=NOW),
     )
-    for person, where, role in (
+    roles = (
         (made.head, made.research, Role.LEAD),
         (made.lead, made.nlp, Role.LEAD),
         (made.member, made.nlp, Role.MEMBER),
         (made.viewer, made.nlp, Role.VIEWER),
         (made.stranger, made.ops, Role.MEMBER),
-    ):
-        Membership.objects.create(user=person, team=where, role=role, created_at=NOW)
+    )
+    Membership.objects.bulk_create(
+        Membership(user=person, team=where, role=role, created_at=NOW) for person, where, role in roles
+    )
     return made
 
 
