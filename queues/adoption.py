@@ -16,7 +16,7 @@ from queues import spec as specs
 from queues import submission
 from queues.models import ClusterState, Job
 from queues.progress import Trouble
-from queues.states import JobState
+from queues.states import ENDED, JobState
 from queues.steps import step
 from queues.submission import Draft
 from queues.view import View
@@ -29,6 +29,12 @@ SUBMITTER = "system:kubectl"
 WAITING = (JobState.QUEUED, JobState.HELD)
 OBJECT_ONCE = "job_object_once"
 MOST_ERRORS = 5
+ONCE = "Its job {end}, and an object is queued once: delete it and create it anew to queue it again"
+_ENDS = {
+    JobState.SUCCEEDED: "has succeeded",
+    JobState.FAILED: "has failed",
+    JobState.CANCELLED: "has been cancelled",
+}
 # What has run and ended while it was taken back: one that failed cannot run again.
 _TOLD = "Its object failed by itself while it was taken back, and cannot run again"
 _FAILED: dict[str, Any] = {"summary": f"Failed: {_TOLD}", "reason_code": Trouble.TASK_FAILED, "reason_text": _TOLD}
@@ -51,7 +57,7 @@ def adopt(cluster: int, view: View, *, now: datetime, uids: Collection[str] | No
     """Take new offers (of these UIDs only, where given) into their queues, and let go of jobs whose object is gone."""
     found = Adopted()
     wanted = view.offers.values() if uids is None else [view.offers[uid] for uid in uids if uid in view.offers]
-    new = _unknown(offer for offer in wanted if offer.suspended and not offer.over and not offer.leaving)
+    new = _new(found, (offer for offer in wanted if offer.suspended and not offer.over and not offer.leaving))
     if new:
         catalog = submission.catalog(system())
         teams = {team.namespace: team.name for team in catalog.teams}
@@ -64,16 +70,17 @@ def adopt(cluster: int, view: View, *, now: datetime, uids: Collection[str] | No
     return found
 
 
-def _unknown(offers: Iterable[Offer]) -> list[Offer]:
-    """Return the offers that never were a job, in order of their names."""
+def _new(found: Adopted, offers: Iterable[Offer]) -> list[Offer]:
+    """Return the offers that never were a job, in order of their names; those whose job is over are told so."""
     there = {offer.uid: offer for offer in offers}
     if not there:
         return []
-    known = set(Job.objects.filter(object_uid__in=there).values_list("object_uid", flat=True))
-    return sorted(
-        (offer for uid, offer in there.items() if uid not in known),
-        key=lambda offer: (offer.namespace, offer.name, offer.uid),
-    )
+    known = dict(Job.objects.filter(object_uid__in=there).values_list("object_uid", "state"))
+    order = sorted(there.values(), key=lambda offer: (offer.namespace, offer.name, offer.uid))
+    found.refused += [
+        (offer, ONCE.format(end=_ENDS[JobState(known[offer.uid])])) for offer in order if known.get(offer.uid) in ENDED
+    ]
+    return [offer for offer in order if offer.uid not in known]
 
 
 def _take(

@@ -36,6 +36,13 @@ class Hands:
             media="application/merge-patch+json",
         )
 
+    def label(self, name: str, queue: str | None) -> None:
+        """Give an object another queue's label, or none, as somebody else would."""
+        body = {"metadata": {"labels": dict.fromkeys(QUEUE, queue)}}
+        self.stage.cluster.api.ask(
+            "patch", f"{self.collection}/{name}", body=body, media="application/merge-patch+json"
+        )
+
     def delete(self, name: str) -> None:
         """Delete an object with its pods."""
         query = {"propagationPolicy": "Background"}

@@ -258,6 +258,21 @@ def test_a_job_cancelled_in_the_queue_stays_suspended_and_one_that_runs_is_suspe
     assert Job.objects.count() == 2
 
 
+def test_an_object_that_was_queued_once_says_so_when_it_gets_its_label_back(stage: Stage, hands: Hands) -> None:
+    hands.make(manifests.job("made"))
+    stage.look()
+
+    hands.label("made", None)
+    stage.look()
+    hands.label("made", "default")
+    stage.look()
+    stage.look()
+
+    assert state(job_of("made")) is JobState.CANCELLED
+    told = "Its job has been cancelled, and an object is queued once: delete it and create it anew to queue it again"
+    assert hands.events() == [told]
+
+
 def test_a_job_that_somebody_else_starts_is_let_go_and_counts_as_outside(stage: Stage, hands: Hands) -> None:
     hands.make(manifests.job("made", units=8, notes=steer(forever="1")))
     stage.look()
