@@ -6,9 +6,9 @@ from itertools import compress
 from operator import attrgetter, is_not
 from typing import TypeVar
 
-from queues.admission.nodes import Ground, survey
+from queues.admission.nodes import Ground, Room, survey
 from queues.admission.quota import Line, Tree
-from queues.admission.rooms import negative, rooms_of
+from queues.admission.rooms import NOTHING, minus, plus, rooms_of
 from queues.admission.world import Attempt, JobShape, Labels, NodeState, World
 
 MOST_KINDS = 20_000
@@ -31,6 +31,7 @@ class Settled:
         self._tree = tree
         self._unusable = {node.id for node in world.nodes if node.state is not NodeState.READY}
         self._known: dict[int, Attempt] = {}
+        self._moved: dict[int, Room] = {}
         self._rows: Counter[tuple[int, int]] = Counter()
         self._values = {flavor.id: flavor.value for flavor in world.flavors}
         self._world = world
@@ -53,7 +54,7 @@ class Settled:
     def move(self, world: World) -> bool:
         """Count the attempts of another world; return whether that was possible: it needs one id for each."""
         fresh = dict(zip(map(_number, world.attempts), world.attempts, strict=True))
-        if len(fresh) < len(world.attempts) or len(self.ground.kinds) > MOST_KINDS:
+        if len(fresh) < len(world.attempts) or len(self.ground.kinds) > MOST_KINDS + len(world.nodes):
             return False
         known, self._world = self._known, world
         for number in others(fresh, known):
@@ -65,6 +66,10 @@ class Settled:
             self._count(attempt, 1)
         for number in known.keys() - fresh.keys():
             self._count(known[number], -1)
+        # Each node once: what it is between two attempts is no kind of nodes to remember.
+        for node, room in self._moved.items():
+            self.ground.shift(node, room)
+        self._moved.clear()
         self._known = fresh
         return True
 
@@ -75,7 +80,7 @@ class Settled:
     def _count(self, attempt: Attempt, sign: int) -> None:
         place = self._tree.number[attempt.team]
         for node, room in rooms_of(attempt, (*attempt.placed, *attempt.surplus)).items():
-            self.ground.shift(node, negative(room) if sign > 0 else room)
+            self._moved[node] = (minus if sign > 0 else plus)(self._moved.get(node, NOTHING), room)
         for row in attempt.placed:
             group = attempt.groups[row.group]
             shape = (attempt.flavors[row.group], group.units, group.cpu, group.memory, group.labels)

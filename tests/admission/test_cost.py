@@ -8,6 +8,7 @@ from types import FrameType
 
 import pytest
 
+from queues.admission import settled
 from queues.admission.decide import Memory, Outcome, decide
 from queues.admission.exchange import Exchange
 from queues.admission.heads import SimpleHeads
@@ -139,6 +140,23 @@ class Asked(SimpleHeads):
     def users(self, job_class: int) -> tuple[Waiting, ...]:
         self.asked.add(job_class)
         return super().users(job_class)
+
+
+def test_however_much_runs_nodes_are_filled_once_and_it_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settled, "MOST_KINDS", 20)
+    site, memory = Site(), Memory()
+    [first, second] = site.node(100, count=2)
+    team = site.team(200)
+    for number in range(90):
+        site.runs(team, (first, second)[number % 2], units=1)
+    site.waits(team, 1, gang=300)
+
+    cold = steps(site.world(), site.heads(), memory)
+    site.runs(team, first, units=1)
+    warm = steps(site.world(), site.heads(), memory)
+
+    assert (cold["_use"], cold["shift"]) == (90, 2)
+    assert (warm["_use"], warm["shift"]) == (1, 1)
 
 
 def test_with_a_memory_only_classes_that_have_changed_are_asked_since_when_they_wait() -> None:
