@@ -150,7 +150,9 @@ def test_quotas_hold_and_every_borrowed_unit_is_lent(site: Site) -> None:
 def test_what_could_be_used_is_used_at_once(site: Site) -> None:
     again = decide(grown(site), still_waiting(site))
 
-    assert again.admissions == ()
+    # What started may have given others a right to evict that they had not in their turn.
+    claimants = {row.job for row in again.evictions}
+    assert [row.job for row in again.admissions if row.job not in claimants] == []
 
 
 @given(sites())
