@@ -84,14 +84,25 @@ def test_a_job_set_that_restarts_itself_stays_on_its_nodes_and_fails_at_last(rea
     assert units_in_use() == 0
 
 
+def hold(real: Stage, path: str, *, on: bool) -> None:
+    """Keep a pod from going, or let it go; others' finalizers stay as they are."""
+    key = "finalizers" if on else "$deleteFromPrimitiveList/finalizers"
+    body = {"metadata": {key: ["tidegate.test/stays"]}}
+    real.cluster.api.ask("patch", path, body=body, media="application/strategic-merge-patch+json")
+
+
 def test_a_job_set_that_fails_because_a_pod_was_evicted_queues_again_whole(real: Stage) -> None:
     job = submit(real, manifests.job_set(parts={"workers": (2, 1, 8)}, notes=steer(forever="1")))
     real.until(lambda: running(job) == 2, seconds=120)
     submitted, pod = job.submitted_at, real.pods()[0]
 
-    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
-    real.cluster.api.ask("create", path, body=body)
+    # However slow the looks are, one finds the pod, which a watch would have shown.
+    hold(real, path, on=True)
+    real.cluster.api.ask("create", f"{path}/eviction", body=body)
+    real.look()
+    hold(real, path, on=False)
     real.until(lambda: state(job) is JobState.RUNNING and job.attempt == 2 and running(job) == 2, seconds=120)
 
     assert [each.summary for each in job.events.filter(type="interrupted")] == ["Eviction API: evicting"]
