@@ -51,10 +51,11 @@ class There(NamedTuple):
 
 def promised(there: There, now: datetime) -> Promised:
     """Return what is promised to jobs that still wait, and which tasks were evicted within the last minute."""
+    kept_idle = idle(now) if there.idle else {}
     return Promised(
         claims() if there.claims else (),
-        holds() if there.holds else (),
-        idle(now) if there.idle else {},
+        holds(kept_idle) if there.holds else (),
+        kept_idle,
         evicted_at(now) if there.evictions else (),
         resting() if there.resting else (),
     )
@@ -86,8 +87,8 @@ def claims() -> tuple[world.Claim, ...]:
     )
 
 
-def holds() -> tuple[world.Hold, ...]:
-    """Return the planned starts of jobs that still wait, in their order."""
+def holds(kept_idle: Mapping[int, Milliseconds]) -> tuple[world.Hold, ...]:
+    """Return the planned starts of jobs that still wait, in their order, with what each has kept idle so far."""
     found = Hold.objects.filter(job__ready=True).select_related("job__queue").defer("job__spec")
     rows = found.order_by("rank", "job_id")
     return tuple(
@@ -104,6 +105,7 @@ def holds() -> tuple[world.Hold, ...]:
             evictions=row.job.evictions,
             standing=Standing(row.standing),
             moved=row.moved,
+            idle=kept_idle.get(row.job_id, 0),
         )
         for row in rows
     )

@@ -77,6 +77,7 @@ def as_hold(plan: Plan) -> Hold:
         evictions=plan.evictions,
         standing=plan.standing,
         moved=plan.moved,
+        idle=plan.idle,
     )
 
 

@@ -60,6 +60,7 @@ class Plan:
     limit: Milliseconds | None
     grace: Milliseconds
     evictions: int
+    idle: int
     counted: frozenset[int]
     beside: dict[int, dict[int, Room]]
     moved: str = ""

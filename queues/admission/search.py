@@ -244,4 +244,5 @@ def planned(
         limit=holder.job.limit,
         grace=holder.job.grace,
         evictions=holder.job.evictions,
+        idle=holder.job.idle,
     )

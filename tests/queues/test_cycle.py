@@ -1,5 +1,6 @@
 import time
 from collections.abc import Callable
+from functools import partial
 from threading import Barrier, Event, Thread
 from types import SimpleNamespace
 
@@ -10,8 +11,9 @@ from queues import cycle, hints
 from queues.admission.decide import Outcome
 from queues.admission.world import Heads, World
 from queues.cycle import run_cycle
-from queues.models import Decision, Job, Verdict
-from tests.queues.lab import NOW, Lab
+from queues.models import Decision, Job, Verdict, Wave
+from tenants.models import Installation
+from tests.queues.lab import MINUTE, NOW, Lab, member
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -214,3 +216,22 @@ def test_many_workers_at_once_admit_each_job_once(town: Lab) -> None:
         thread.join()
 
     assert [job.waves.count() for job in jobs] == [1] * 20
+
+
+def test_who_keeps_gpus_idle_for_too_long_gives_way_in_the_end(town: Lab) -> None:
+    Installation.objects.update_or_create(id=1, defaults={"aging_every": 60 * MINUTE, "hold_idle_limit": 8 * 3600})
+    for by, team, nodes in ((town.ann, "nlp", 1), (town.carl, "cv", 1), (member("bo", town.bio), "bio", 1)):
+        endless = town.submit(by, team=team, shape="gang", tasks=nodes, gpus="h100:8")
+        town.start(endless, town.nodes[Wave.objects.count()])
+    Job.objects.update(time_limit=None)
+    gang = town.submit(shape="gang", tasks=2, gpus="h100:8")
+    run_cycle(lambda: NOW + 31 * MINUTE)
+    small = town.submit(town.art, shape="gang", tasks=1, gpus="h100:8", now=NOW + 32 * MINUTE)
+    states = []
+
+    for minute in (33, 60, 90, 93):
+        run_cycle(partial(NOW.__add__, minute * MINUTE))
+        states.append(Job.objects.get(id=small.id).state)
+
+    assert states == ["queued", "queued", "queued", "admitted"]
+    assert Job.objects.get(id=gang.id).state == "queued"
