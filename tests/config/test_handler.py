@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
-from uuid import uuid4
+from uuid import UUID
 
 import pytest
 from django.conf import settings
@@ -14,10 +14,12 @@ from django.dispatch import Signal
 
 from config.handler import Handler, takes_its_time
 
+JOB = UUID(int=7)
+
 
 @pytest.mark.parametrize(
     "path",
-    [f"/api/v1/jobs/{uuid4()}/wait", f"/api/v1/jobs/{uuid4()}/wait/", f"/api/v1/jobs/{uuid4()}/logs", "/live"],
+    [f"/api/v1/jobs/{JOB}/wait", f"/api/v1/jobs/{JOB}/wait/", f"/api/v1/jobs/{JOB}/logs", "/live"],
 )
 def test_what_waits_or_streams_holds_no_thread(path: str) -> None:
     assert takes_its_time(path)
