@@ -45,6 +45,7 @@ def planned(*, borrow: int | None = None, uses: int = 0) -> tuple[Plan, Board]:
         limit=None,
         grace=MINUTE,
         evictions=0,
+        idle=0,
         counted=frozenset(),
         beside={},
     )
