@@ -19,6 +19,8 @@ _REFUSALS = frozenset({400, FORBIDDEN, 405, 406, 413, 414, 415, UNPROCESSABLE})
 _LONGEST_TEXT = 1000
 # What the API server says where our account lacks a right: it tells nothing about the object that was sent.
 _NO_RIGHT = re.compile(r"User .* cannot [a-z]+ (resource|path) ")
+# What its admission plugins say while they still read, after it has started.
+_STARTS = "not yet ready to handle request"
 
 
 def error(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
@@ -29,7 +31,7 @@ def error(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
         return Gone(text)
     if status == FORBIDDEN and _is_quota(text):
         return QuotaRefused(text)
-    if status == FORBIDDEN and _NO_RIGHT.search(text):
+    if status == FORBIDDEN and (_NO_RIGHT.search(text) or _STARTS in text):
         return Unreachable(text)
     if is_namespace_leaving(answer):
         return NameTaken(text, leaving=True)

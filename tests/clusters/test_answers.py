@@ -22,6 +22,7 @@ def status(message: str, **more: object) -> bytes:
         (403, status('pods "a" is forbidden: violates PodSecurity "restricted:latest": privileged'), Refused),
         (403, status('admission webhook "x" denied the request: no'), Refused),
         (403, status("failed quota: fence: must specify requests.cpu"), Refused),
+        (403, status('jobs.batch "a" is forbidden: not yet ready to handle request'), Unreachable),
         (404, status("the server could not find the requested resource"), NotThere),
         (405, b"", Refused),
         (408, b"", Unreachable),

@@ -87,7 +87,9 @@ class Scene(Stage):
     def words(self) -> str:
         """Return where everything stands, for a test that waited in vain."""
         jobs = [(job.name, job.state, job.reason_code, job.reason_text) for job in Job.objects.order_by("id")]
-        waves = list(Wave.objects.order_by("id").values("number", "state", "wish", "wish_due_at", "wish_error"))
+        waves = list(
+            Wave.objects.order_by("id").values("number", "state", "outcome", "wish", "wish_due_at", "wish_error")
+        )
         tasks = list(Task.objects.order_by("id").values_list("state", "reason", "message", "pod"))
         pods = [(pod.name, pod.node, pod.phase, pod.leaving, pod.end_reason) for pod in self.pods()]
         return f"{jobs}\n{waves}\n{tasks}\n{pods}\n{self.row().error}"

@@ -187,7 +187,8 @@ def test_a_stop_whose_answer_is_lost_is_said_again(impatient: Scene) -> None:
 def test_an_api_server_killed_while_jobs_are_released_creates_each_exactly_once(
     real: Scene, plane: ControlPlane
 ) -> None:
-    jobs = [real.submit(name=f"job-{number}", gpus="h100:1", forever="1") for number in range(20)]
+    # Quota of pods whose creation the kill cut off stays counted for minutes; the fence (24) has room for all twice.
+    jobs = [real.submit(name=f"job-{number}", gpus="h100:1", forever="1") for number in range(10)]
     real.until(lambda: len(real.created()) >= 3 or Wave.objects.filter(launched_at__isnull=False).exists())
     plane.kill("kube-apiserver")
     late = real.submit(name="late", gpus="h100:1", forever="1")
@@ -200,10 +201,10 @@ def test_an_api_server_killed_while_jobs_are_released_creates_each_exactly_once(
     real.balance()
 
     assert during <= {JobState.ADMITTED, JobState.RUNNING}
-    assert len(real.objects()) == 21
-    assert Wave.objects.count() == 21
-    assert [events(job).count("launched") for job in jobs] == [1] * 20
-    assert real.books() == (21, 21, 21)
+    assert len(real.objects()) == 11
+    assert Wave.objects.count() == 11, real.words()
+    assert [events(job).count("launched") for job in jobs] == [1] * 10
+    assert real.books() == (11, 11, 11)
 
 
 @pytest.mark.kubernetes
