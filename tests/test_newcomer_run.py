@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,9 +92,11 @@ def start(data: Path) -> Demo:
 
 
 def end(demo: Demo) -> None:
-    """Make sure that nothing is left, however the test went."""
-    for pid in processes(demo.data):
-        os.kill(pid, signal.SIGKILL)
+    """Make sure that nothing is left, however the test went; who is killed late may start others anew meanwhile."""
+    while left := processes(demo.data):
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     demo.make.kill()
     demo.make.wait()
 
